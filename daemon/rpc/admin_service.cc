@@ -244,7 +244,8 @@ class OwnService final : public pb::OwnService::CallbackService {
   using Call = grpc::CallbackServerContext;
   using Unary = grpc::ServerUnaryReactor;
   Unary* GetStats(Call* call, const pb::GetStatsRequest*, pb::GetStatsResponse* response) override {
-    return Defer(*call, [this, response](const CallContext&) {
+    return Defer(*call, *response, [this, response](const CallContext&) -> absl::Status {
+      KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
       pb::GetStatsResponse all;
       actions_.state(all);
       response->set_version(all.version());
@@ -256,25 +257,51 @@ class OwnService final : public pb::OwnService::CallbackService {
   }
   Unary* ListArtifacts(Call* call, const pb::ListArtifactsRequest* request,
                        pb::ListArtifactsResponse* response) override {
-    return Defer(*call, [this, request, response](const CallContext& context) {
-      pb::ListArtifactsRequest own = *request;
-      own.set_uid(principal_.uid);
-      return kiln::ListArtifacts(parts_.index, context, own, *response);
+    if (parts_.searches.fetch_add(1) >= limits::kNearestSearchesMax) {
+      --parts_.searches;
+      return FinishedCall(
+          *call, ToGrpcStatus(ResourceExhausted("too many lists are being made; try again")));
+    }
+    return Defer(*call, *response, [this, request, response](const CallContext& context) {
+      const absl::Status listed = ListOwn(context, *request, *response);
+      --parts_.searches;
+      return listed;
     });
   }
 
  private:
-  Unary* Defer(const Call& call, DeferredCall::Work work) {
-    const absl::Status is_one = CheckIsOneUser(parts_.shared_uid, principal_);
-    return DeferredCall::Start(parts_.executor, CallContextOf(call, principal_),
-                               [is_one, work = std::move(work)](const CallContext& context) {
-                                 return is_one.ok() ? work(context) : is_one;
-                               });
+  absl::Status ListOwn(const CallContext& context, const pb::ListArtifactsRequest& request,
+                       pb::ListArtifactsResponse& response) {
+    KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
+    pb::ListArtifactsRequest own = request;
+    own.set_uid(principal_.uid);
+    return kiln::ListArtifacts(parts_.index, context, own, response);
+  }
+
+  // Runs `work`, which fills `response`, on the parts' executor. Until the answer is sent, the user
+  // is charged for it.
+  template <class Response>
+  Unary* Defer(const Call& call, Response& response, DeferredCall::Work work) {
+    return DeferredCall::StartAnswered(
+        CallContextOf(call, principal_),
+        [&](const CallContext& cancellable, DeferredCall::Answer answer) {
+          parts_.executor.Run(
+              [this, cancellable, &response, work = std::move(work), answer = std::move(answer)] {
+                const absl::Status status = work(cancellable);
+                if (!status.ok()) return answer(status, nullptr);
+                // The message, and what gRPC makes of it.
+                auto share = unread_->Take(2 * response.ByteSizeLong());
+                if (share.ok()) return answer(status, *std::move(share));
+                response = Response();
+                answer(share.status(), nullptr);
+              });
+        });
   }
 
   const RpcDependencies& parts_;
   const AdminActions& actions_;
   const Principal principal_;
+  const std::shared_ptr<ByteBudget> unread_ = std::make_shared<ByteBudget>(parts_.unread);
 };
 
 }  // namespace

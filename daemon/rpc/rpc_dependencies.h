@@ -38,7 +38,7 @@ struct RpcDependencies {
   Executor& executor;
   RequestGate& gate;
   RequestMemo& memo;
-  // Searches for the nearest artifact that wait or run.
+  // Searches for the nearest artifact, and users' lists of their own, that wait or run.
   std::atomic<size_t>& searches;
   Store& store;
   Activity& activity;

@@ -351,6 +351,44 @@ TEST_F(AdminServiceTest, ListsWhatTheFiltersLeave) {
   EXPECT_EQ(count([](auto& request) { request.set_uid(1000); }, own.get()), 1);
 }
 
+TEST_F(AdminServiceTest, AnEntryOfAUsersOwnIsNotListedForOthers) {
+  CallContext alice;
+  alice.principal.uid = 1000;
+  ASSERT_TRUE(own_.Put(alice, "key", {{"file", "content", std::nullopt, Digest()}}).ok());
+  const auto count = [this](uid_t uid) {
+    const auto own = admin::v1::OwnService::NewStub(Connect({uid, false}));
+    grpc::ClientContext context;
+    admin::v1::ListArtifactsResponse response;
+    EXPECT_TRUE(own->ListArtifacts(&context, {}, &response).ok());
+    return response.artifacts_size();
+  };
+  EXPECT_EQ(count(1000), 1);
+  EXPECT_EQ(count(2000), 0);
+  EXPECT_EQ(searches_, 0u);
+}
+
+TEST_F(AdminServiceTest, BoundsConcurrentListsOfUsers) {
+  searches_ = limits::kNearestSearchesMax;
+  const auto own = admin::v1::OwnService::NewStub(Connect({1000, false}));
+  grpc::ClientContext context;
+  admin::v1::ListArtifactsResponse response;
+  const grpc::Status status = own->ListArtifacts(&context, {}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("too many lists"));
+  EXPECT_EQ(searches_, limits::kNearestSearchesMax);
+}
+
+TEST_F(AdminServiceTest, AUserIsChargedForAnswers) {
+  parts_.unread.reset(new SharedBytes{1});
+  const auto others = std::make_shared<ByteBudget>(parts_.unread)->Take(1);
+  ASSERT_TRUE(others.ok());
+  const auto own = admin::v1::OwnService::NewStub(Connect({1000, false}));
+  grpc::ClientContext asking;
+  admin::v1::GetStatsResponse stats;
+  EXPECT_EQ(own->GetStats(&asking, {}, &stats).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(parts_.unread->bytes, 1u);
+}
+
 TEST_F(AdminServiceTest, AFilterThatLeavesLittleIsAnsweredInPages) {
   for (size_t i = 0; i < limits::kListScanMax + 10; ++i) Store(std::to_string(i));
   admin::v1::ListArtifactsRequest request;
