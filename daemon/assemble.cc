@@ -125,6 +125,25 @@ std::vector<std::string> RemarksOn(const Toolchain& toolchain) {
   return remarks;
 }
 
+// The store, and what was set aside beside it: its files can be hard links to the store's.
+std::vector<std::string> StoresOf(const Paths& paths) {
+  std::vector<std::string> stores = {paths.Store()};
+  std::error_code error;
+  const auto store = std::filesystem::canonical(paths.Store(), error);
+  if (error) return stores;
+  const std::string beside = store.filename().string() + ".";
+  const auto entries = OsFilesystem().List(store.parent_path());
+  if (!entries.ok()) {
+    LogError("workers may see stores that were set aside", {{"error", Message(entries.status())}});
+    return stores;
+  }
+  for (const DirectoryEntry& entry : *entries) {
+    if (entry.kind != DirectoryEntry::Kind::kDirectory || !entry.name.starts_with(beside)) continue;
+    stores.push_back(store.parent_path() / entry.name);
+  }
+  return stores;
+}
+
 WorkerLimits LimitsOf(const Config::Workers& workers, const Paths& paths) {
   WorkerLimits limits;
   limits.address_space_bytes = limits::kAddressSpacePerRss * workers.rss_bytes;
@@ -133,7 +152,8 @@ WorkerLimits LimitsOf(const Config::Workers& workers, const Paths& paths) {
           .count());
   limits.disk_bytes = limits::kWorkerDiskBytesMax;
   limits.disk_entries = limits::kWorkerDiskEntriesMax;
-  limits.hidden = {paths.run, paths.Store()};
+  limits.hidden = StoresOf(paths);
+  limits.hidden.push_back(paths.run);
   return limits;
 }
 

@@ -53,7 +53,8 @@ absl::Status MountWorkDirectory(const std::string& directory, const WorkerLimits
     return ErrnoStatus(errno, "detach mounts");
   }
   for (const std::string& hidden : limits.hidden) {
-    KILN_RETURN_IF_ERROR(MountTmpfs(hidden, kCover));
+    const absl::Status covered = MountTmpfs(hidden, kCover);
+    if (!covered.ok() && !absl::IsNotFound(covered)) return covered;
   }
   std::error_code error;
   std::filesystem::create_directories(directory, error);

@@ -1,5 +1,6 @@
 """What a process may take from now on: it and all that it will start."""
 
+import contextlib
 import os
 import resource
 
@@ -27,7 +28,8 @@ def mount_work_directory(directory, limits):
         _unshare_mounts()
         checked(LIBC.mount(None, b"/", None, MS_REC | MS_SLAVE, None))
         for hidden in limits["hidden"]:
-            _mount_tmpfs(hidden, "size=64k,nr_inodes=64,mode=0700")
+            with contextlib.suppress(FileNotFoundError):
+                _mount_tmpfs(hidden, "size=64k,nr_inodes=64,mode=0700")
         os.makedirs(directory, exist_ok=True)
         _mount_tmpfs(directory, f"size={limits['disk_bytes']},nr_inodes={limits['disk_entries']},mode=0700")
     except OSError as error:
