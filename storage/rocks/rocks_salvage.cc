@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "storage/base/clock.h"
 #include "storage/base/digest.h"
 #include "storage/base/log.h"
 #include "storage/rocks/rocks_change.h"
@@ -112,8 +113,9 @@ absl::Status ForgetTable(const rocksdb::Options& options,
 }
 
 // The families lost different rows. Gives every blob that a record names a row in `references`, and
-// makes the totals anew.
-absl::Status MendBooks(RocksDatabase& database, bool read_all) {
+// makes the totals anew. Until `read_until` reads every blob; those that it does not come to stay
+// as they are counted.
+absl::Status MendBooks(RocksDatabase& database, SteadyTime read_until) {
   std::unordered_map<Digest, uint32_t, DigestHash> counts;
   for (RocksWalk rows(database.Iterate(RocksFamily::kArtifacts)); rows.Valid(); rows.Next()) {
     const auto key = Digest::FromBytes(rows.key());
@@ -125,7 +127,7 @@ absl::Status MendBooks(RocksDatabase& database, bool read_all) {
   for (const auto& [digest, count] : counts) {
     const auto row = database.Get(RocksFamily::kReferences, digest.Bytes());
     const bool is_counted = row.ok() && row->has_value() && DecodeReferences(**row);
-    if (is_counted && !read_all) continue;
+    if (is_counted && SystemClock().Now() >= read_until) continue;
     const auto blob = database.Get(RocksFamily::kBlobs, digest.Bytes());
     if (!blob.ok()) batch.Delete(RocksFamily::kBlobs, digest.Bytes());
     const bool is_held = blob.ok() && blob->has_value();
@@ -142,7 +144,8 @@ absl::Status MendBooks(RocksDatabase& database, bool read_all) {
 }  // namespace
 
 absl::Status SalvageRocksStore(const std::string& from, const std::string& to,
-                               uint64_t expected_bytes, rocksdb::Env* env) {
+                               uint64_t expected_bytes, rocksdb::Env* env,
+                               std::chrono::milliseconds reading_time_max) {
   if (env == nullptr) env = rocksdb::Env::Default();
   KILN_RETURN_IF_ERROR(LinkFiles(*env, from, to));
   const rocksdb::Options options = TolerantOptions(expected_bytes, *env);
@@ -152,7 +155,9 @@ absl::Status SalvageRocksStore(const std::string& from, const std::string& to,
     KILN_RETURN_IF_ERROR(ForgetTable(options, families, to, table));
   }
   KILN_ASSIGN_OR_RETURN(const auto database, RocksDatabase::Open(to, expected_bytes, env));
-  return MendBooks(*database, env->FileExists(fmt::format("{}/{}", from, kDamagedMarker)).ok());
+  const bool read_all = env->FileExists(fmt::format("{}/{}", from, kDamagedMarker)).ok();
+  return MendBooks(*database,
+                   read_all ? SystemClock().Now() + reading_time_max : SteadyTime::min());
 }
 
 }  // namespace kiln

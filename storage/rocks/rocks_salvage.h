@@ -3,9 +3,11 @@
 
 #include <rocksdb/env.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "storage/base/limits.h"
 #include "storage/base/status.h"
 
 namespace kiln {
@@ -16,12 +18,15 @@ namespace kiln {
 // newest manifest. Counts references and totals anew.
 //
 // Where RocksDB marked `from` (kDamagedMarker), reads every blob, too: one that cannot be read
-// would stop the next compaction again. Otherwise the cost is that of reading all tables, not all
+// would stop the next compaction again. Stops reading after `reading_time_max`, since a slow disk
+// would otherwise cost the whole store. Otherwise the cost is that of reading all tables, not all
 // blobs.
 //
 // An error: `to` is of no use. May crash or hang on damage: call it in a child process.
 // REQUIRES: `to` does not exist. `env` null: the operating system.
 absl::Status SalvageRocksStore(const std::string& from, const std::string& to,
-                               uint64_t expected_bytes, rocksdb::Env* env = nullptr);
+                               uint64_t expected_bytes, rocksdb::Env* env = nullptr,
+                               std::chrono::milliseconds reading_time_max = limits::kStoreOpenTime /
+                                                                            2);
 
 }  // namespace kiln

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "storage/rocks/rocks_salvage.h"
 #include "tests/unit/storage/rocks/rocks_fixture.h"
 
 namespace kiln {
@@ -263,6 +265,25 @@ TEST_F(RocksDamageTest, ABlobThatStoppedACompactionIsLeftOut) {
   std::atomic<bool> cancelled = false;
   const absl::Status collected = (*database)->CollectGarbage(1.0, cancelled);
   EXPECT_TRUE(collected.ok()) << collected;
+}
+
+TEST_F(RocksDamageTest, ASalvageWithoutTimeToReadKeepsEveryBlobCounted) {
+  MakeStore();
+  fs::copy(directory_.File("whole"), path(), fs::copy_options::recursive);
+  Apply(Damage::kZeroedPage, FilesLike(".blob").front());
+  WriteFileOrDie(fmt::format("{}/{}", path(), kDamagedMarker), "a bad blob\n");
+  const std::string read = fmt::format("{}.read", path());
+  const std::string salvaged = fmt::format("{}.salvaged", path());
+  ASSERT_TRUE(SalvageRocksStore(path(), read, kExpectedBytes, nullptr, std::chrono::hours(1)).ok());
+  ASSERT_TRUE(SalvageRocksStore(path(), salvaged, kExpectedBytes, nullptr, {}).ok());
+  const auto bytes = [](const std::string& store) {
+    auto database = RocksDatabase::Open(store, kExpectedBytes);
+    EXPECT_TRUE(database.ok());
+    const auto totals = RocksStore::ReadTotals(**database);
+    EXPECT_TRUE(totals.ok());
+    return totals->stored_bytes;
+  };
+  EXPECT_GT(bytes(salvaged), bytes(read));
 }
 
 // After damage to values alone, storing again heals everything without a restart.
