@@ -6,6 +6,9 @@
 namespace kiln {
 namespace {
 
+// A user decides how long a reason is.
+constexpr size_t kWhyBytesMax = 256;
+
 // What a client brings about without a compile.
 bool IsRefusal(const CallContext& context, const absl::Status& status) {
   switch (status.code()) {
@@ -78,7 +81,7 @@ void LogAnswer(const CallContext& context, std::string_view job_name, const Comp
                       {"job", job_name},
                       {"ms", fmt::format("{:.1f}", TimeOf(answer, waited).count())},
                       {"code", absl::StatusCodeToString(words.code)},
-                      {"why", words.why}});
+                      {"why", std::string_view(words.why).substr(0, kWhyBytesMax)}});
 }
 
 }  // namespace kiln

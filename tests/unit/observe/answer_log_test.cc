@@ -43,6 +43,12 @@ TEST(AnswerLog, AFailureIsALineWithCodeAndReason) {
   EXPECT_THAT(Logged(DeadlineExceeded("the daemon's limit")), HasSubstr("info request failed"));
 }
 
+TEST(AnswerLog, ALongReasonIsCut) {
+  const std::string log = Logged(Internal("{}", std::string(100'000, 'x')));
+  EXPECT_THAT(log, HasSubstr("why=" + std::string(256, 'x') + "\n"));
+  EXPECT_LT(Logged(FailedWith(std::string(100'000, 'x'))).size(), 600u);
+}
+
 TEST(AnswerLog, WhatCostsNoCompileIsForDebuggingAlone) {
   const std::vector<absl::StatusOr<CompileResult>> answers = {
       With(Outcome::kHit, CompiledFrom(*MakeJob("a"))),
