@@ -177,6 +177,16 @@ def test_times_are_found_without_a_daemon_and_measured_where_it_published_none(o
         assert (told["measured"], told["best"], told["times"]) == (measured, stock["best"], stock["times"])
 
 
+def test_times_are_found_without_a_daemon_where_one_configuration_always_fails(other_daemon, newest, tune):
+    """Nothing is ever published for the one that fails."""
+    stock = tune(newest, None, "one is refused")
+    with other_daemon as own:
+        tune(newest, own.root, "one is refused")
+    told = tune(newest, own.root, "one is refused")
+    assert (told["measured"], told["report"]["timings_found"]) == (0, 3)
+    assert (told["best"], told["times"]) == (stock["best"], stock["times"])
+
+
 def test_a_daemon_that_does_not_answer_keeps_nobody_from_measuring(other_daemon, newest, tune):
     stock = tune(newest, None)
     with other_daemon as own:

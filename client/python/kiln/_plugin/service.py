@@ -179,11 +179,15 @@ class Service:
         return self.get_all_own([key]).get(key)
 
     def get_all_own(self, keys: "Iterable[bytes]") -> Dict[bytes, Dict[str, bytes]]:
-        """The same for several keys: the files of those that are there."""
+        """The same for several keys: the files of those that are there. Declined only if none of them is published."""
         found = {key: self._hot.own(key) for key in keys}
         missing = [key for key, files in found.items() if not files]
         if missing:
-            found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S)))
+            try:
+                found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S)))
+            except Declined:
+                if len(missing) == len(found):
+                    raise
         return {key: files for key, files in found.items() if files}
 
     def note_own_hit(self, seconds: float) -> None:
