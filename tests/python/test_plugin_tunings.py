@@ -19,8 +19,8 @@ OF_ITS_OWN = ("another global", "another constant of the caller's", "another typ
               "another way of measuring", "reset_to_zero", "another model", "a part of the device", "another driver")
 # What is measured by each process.
 MEASURED = ("a pre_hook", "a post_hook", "configurations with a hook", "a benchmark of the program's", "another benchmark in Triton's place", "another method in Triton's place",
-            "a hook of the program's", "a listener", "a launch hook", "other stages", "heuristics", "a tuner of the program's", "cache_results",
-            "an object in the key", "a switch", "no driver's version")
+            "an object in the place of run", "a hook of the program's", "a listener", "a launch hook", "other stages", "heuristics", "a tuner of the program's",
+            "cache_results", "an object in the key", "a switch", "no driver's version")
 SPOILED = ("damaged", "of another form", "another file", "not a number", "infinite", "negative", "too few", "not text", "nested")
 SAID = ("measured", "best", "times", "done", "hook_calls", "error")
 

@@ -60,7 +60,8 @@ def install(settings: Settings, leave_out: _LeaveOut) -> None:
         configs: List[Any] = prune(self, *arguments, **keywords)
         _may_have_missed_one = False
         caller = sys._getframe(1)
-        problem = caller.f_locals.get("key") if caller.f_code is Autotuner.run.__code__ else None
+        # A program may have put something without code in the place of run.
+        problem = caller.f_locals.get("key") if caller.f_code is getattr(Autotuner.run, "__code__", None) else None
         _prepare(settings, leave_out, self, arguments[0] if arguments else keywords.get("kwargs", {}), configs, problem)
         return configs
 
