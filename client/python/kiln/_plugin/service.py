@@ -192,7 +192,8 @@ class Service:
 
     def note_own_hit(self, seconds: float) -> None:
         """For the daemon's statistics. seconds: what the compile took."""
-        told = self._hot if self._client is None else self._client._hot  # which tells sooner
+        client = self._client  # read once: another thread may close it
+        told = self._hot if client is None else client._hot  # which tells sooner
         told.note_hit(OWN, self._settings.job, seconds)
 
     def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
