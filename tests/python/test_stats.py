@@ -69,7 +69,7 @@ def test_what_was_done_for_a_job_is_told_and_survives_a_restart(other_daemon):
         assert train["saved_micros"] >= 3 * made["compile_micros"] // 1000 and made["uid"] == os.geteuid()
         table = other_daemon.kiln("stats", "--table").out
     compiles = [line for line in log.splitlines() if " info compiled key=" in line]
-    assert len(compiles) == 2 and f"uid={os.geteuid()} job=train ms=" in compiles[0] and "target=cuda:90 toolchain=ptxas==" in compiles[0], log
+    assert len(compiles) == 2 and f"uid={os.geteuid()} job=train ms=" in compiles[0] and 'target=cuda:90 toolchain="ptxas==' in compiles[0], log
     failure, = [line for line in log.splitlines() if " info compile failed key=" in line]
     assert "job=broken" in failure and "code=INVALID_ARGUMENT" in failure, failure
     assert table.startswith("Kiln\n  hit rate  50.0 % of 6 kernels in "), table
