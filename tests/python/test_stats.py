@@ -55,6 +55,7 @@ def test_what_was_done_for_a_job_is_told_and_survives_a_restart(other_daemon):
         with kiln.Client(root=str(other_daemon.root)) as client:
             client.compile(asked)
             assert [client.compile(asked).tier for _ in range(3)] == ["hot"] * 3
+            spared, = other_daemon.kiln("ls", "--job", "train", "--json").objects()
             client.compile(dataclasses.replace(asked, job="serve", cache="refresh"))
             with pytest.raises(kiln.CompilationError):
                 client.compile(kiln.CompileRequest("no PTX", "cuda:90", kind="ptx", job="broken"))
@@ -62,11 +63,12 @@ def test_what_was_done_for_a_job_is_told_and_survives_a_restart(other_daemon):
         log = other_daemon.log.read_text()
     train, serve, broken = (before[job] for job in ("train", "serve", "broken"))
     assert train["uid"] == os.geteuid()
+    assert abs(train["saved_micros"] - 3 * spared["compile_micros"]) <= 3, (train, spared)
     assert (train["compiled"], train["hot"], serve["compiled"], serve["hot"], broken["failed"]) == (1, 3, 1, 0, 1), before
     with other_daemon:
         assert jobs_of(other_daemon) == before
         made, = other_daemon.kiln("ls", "--job", "train", "--json").objects()
-        assert train["saved_micros"] >= 3 * made["compile_micros"] // 1000 and made["uid"] == os.geteuid()
+        assert made["uid"] == os.geteuid()
         table = other_daemon.kiln("stats", "--table").out
     compiles = [line for line in log.splitlines() if " info compiled key=" in line]
     assert len(compiles) == 2 and f"uid={os.geteuid()} job=train ms=" in compiles[0] and 'target=cuda:90 toolchain="ptxas==' in compiles[0], log
