@@ -3,11 +3,13 @@
     <toolchain>/bin/python plugin_job.py TARGETS [FOLDER]
 
 waits for a line on standard input, has Triton compile, or find, every example kernel for the comma-separated targets, and prints one
-object: the kernels, the milliseconds that it took, with importing the plug-in where there is one, and this process's and its children's seconds of CPU.
+object: the kernels, the milliseconds that it took, with importing the plug-in where there is one, this process's and its children's
+seconds of CPU, and with the plug-in its report.
 With FOLDER they are lowered to Triton IR there before that line, so that what is counted is what a daemon's compilers do.
 Without a GPU nothing asks for the driver's stubs, which on a machine with one is what has Triton import the plug-in first.
 """
 
+import dataclasses
 import json
 import pathlib
 import resource
@@ -46,7 +48,10 @@ def main():
     for instance, target, lowered in cases:
         gpu = catalog.gpu_target(target)
         triton.compile(lowered or source(instance, target, None), target=gpu, options=instance.options_for(gpu.backend))
-    print(json.dumps({"kernels": len(cases), "ms": 1000 * (time.perf_counter() - begin), "cpu_s": cpu_s() - cpu}), flush=True)
+    answer = {"kernels": len(cases), "ms": 1000 * (time.perf_counter() - begin), "cpu_s": cpu_s() - cpu}
+    if "kiln" in sys.modules:
+        answer["report"] = dataclasses.asdict(sys.modules["kiln"].report())
+    print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
