@@ -100,10 +100,11 @@ class Setting:
     # Jobs: programs in the folder above that write what they saw as JSON, under this Python.
 
     def environment(self, cache, kiln=True, **more):
-        """A job's, with caches of its own."""
+        """A job's, with caches of its own. Every path stays in its kernels, so that no part finds another's and files equal stock's."""
         base = self.folder / cache
         own = {"TRITON_CACHE_DIR": str(base / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(base / "inductor"), "KILN_ROOT": str(self.kilnd.root),
-               "XDG_CACHE_HOME": str(self.folder / "home-cache"), "PYTHONPATH": str(self.bundle / "python"), "KILN_REPORT": "1"}
+               "XDG_CACHE_HOME": str(self.folder / "home-cache"), "PYTHONPATH": str(self.bundle / "python"), "KILN_REPORT": "1",
+               "KILN_BASEDIRS": ""}
         if kiln:
             own["TRITON_CACHE_MANAGER"] = "kiln.triton:CacheManager"
         return {**os.environ, **own, **more}
