@@ -221,7 +221,7 @@ def test_answers_that_hundreds_of_users_do_not_read(victim, said):
 @pytest.mark.slow
 def test_streams_whose_answers_nobody_reads(victim):
     """1,000 streams of requests that are refused at once, each of which says why."""
-    requests = [pb.CompileStreamRequest(id=number, request={"source": {"text": "x"}}) for number in range(20)]
+    requests = [pb.CompileStreamRequest(id=number, request={"source": {"text": b"x"}}) for number in range(20)]
     messages = [request.SerializeToString() for request in requests]
     before = memory_of(victim)
     with in_a_small_group(victim):
