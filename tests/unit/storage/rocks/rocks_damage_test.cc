@@ -1,4 +1,5 @@
 // Damage of every kind in every kind of file: what comes back is right, or it is a miss.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -244,7 +245,9 @@ TEST_F(RocksDamageTest, ALogOfSeveralThatIsGoneIsNoticed) {
   Reopen();
   EXPECT_NE(report_.damage.find("Missing WAL"), std::string::npos) << report_.damage;
   EXPECT_NE(report_.set_aside, "");
-  EXPECT_EQ(RecordCode(large[0].record.key), StatusCode::kNotFound);
+  // Lost, unless RocksDB has written it into a table before the log went.
+  EXPECT_THAT(RecordCode(large[0].record.key),
+              testing::AnyOf(StatusCode::kNotFound, StatusCode::kOk));
   ExpectStored(large[3]);
 }
 
