@@ -1,5 +1,6 @@
 """The Python package as somebody else's program has it: installed from its wheel, and with its types."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -23,12 +24,14 @@ def run(*command, **options):
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The Python of an environment with what installing the wheel brings."""
-    run("cmake", "--build", BINARIES.parent, "--target", "kiln_wheel")
-    wheel, = (BINARIES.parent / "wheels").glob("kiln-*.whl")
-    assert "-py3-none-linux_" in wheel.name
     folder = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "venv", "--without-pip", folder)
-    run(sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--disable-pip-version-check", "--no-input", "install", wheel)
+    with open(BINARIES.parent / "wheel.lock", "w") as lock:  # each process of pytest's makes the wheel
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run("cmake", "--build", BINARIES.parent, "--target", "kiln_wheel")
+        wheel, = (BINARIES.parent / "wheels").glob("kiln-*.whl")
+        assert "-py3-none-linux_" in wheel.name
+        run(sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--disable-pip-version-check", "--no-input", "install", wheel)
     return folder / "bin" / "python"
 
 
