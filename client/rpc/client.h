@@ -90,7 +90,7 @@ class HotArtifact {
  public:
   // The artifact's metadata, timings and provenance as JSON.
   std::string_view document() const { return document_; }
-  // The same as the daemon keeps it for answers, or "" (storage/format.md).
+  // The document as the daemon keeps it for answers, or "" (storage/format.md).
   std::string_view description() const { return description_; }
   // The final binary: cubin or HSACO.
   std::string_view binary() const { return binary_; }

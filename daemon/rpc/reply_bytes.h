@@ -33,7 +33,7 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
 // What a compile is answered with: that reply, or the error that stands for it.
 using CompileReply = std::variant<ReplyPieces, v1::RpcStatus>;
 CompileReply SerializeAnswer(const CompileAnswer& answer);
-// The same as a CompileStreamResponse, errors too.
+// The bytes of a CompileStreamResponse, of errors too.
 ReplyPieces SerializeStreamAnswer(uint64_t id, const CompileAnswer& answer);
 // A FetchChunk that has all of the blob.
 ReplyPieces SerializeChunk(const Blob& content);

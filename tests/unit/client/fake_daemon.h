@@ -126,7 +126,7 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                      admin::v1::DrainResponse*) override;
 };
 
-// The same for callers who may see no more than their own.
+// Answers callers who may see no more than their own.
 class FakeOwnService final : public admin::v1::OwnService::Service {
  public:
   admin::v1::GetStatsResponse stats;
