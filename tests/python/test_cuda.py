@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,11 +11,17 @@ import pytest
 
 import kiln
 from daemon import Daemon
-from places import CUDA, DESCRIPTIONS, TOOLCHAINS
+from places import BINARIES, CUDA, DESCRIPTIONS, TOOLCHAINS
 
 SOURCE = """#include <cuda_fp16.h>
 #include "answer.h"
 template <typename T> __global__ void write(T* x) { x[threadIdx.x] = ANSWER; }
+"""
+
+FIRST_COMPILE = """import ctypes, sys
+nvrtc, program = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+nvrtc.nvrtcCreateProgram(ctypes.byref(program), b"__global__ void k() {}", b"k.cu", 0, None, None)
+nvrtc.nvrtcCompileProgram(program, 1, (ctypes.c_char_p * 1)(b"--gpu-architecture=sm_90"))
 """
 
 
@@ -53,6 +60,24 @@ def test_ptx_and_cubin_with_the_names_of_the_binary(daemon, tmp_path):
     lowered = metadata["toolchain_metadata"]["lowered_names"]
     assert lowered == {"write<__half>": "_Z5writeI6__halfEvPT_"}
     assert metadata["name"] == "_Z5writeI6__halfEvPT_" and metadata["registers"] > 0
+
+
+def test_a_gpu_driver_stays_closed(tmp_path):
+    """NVRTC opens the driver with its first compile. A driver starts threads, and a zygote must not have any."""
+    opened = tmp_path / "opened"
+    (tmp_path / "driver.c").write_text(f"""#include <fcntl.h>
+        __attribute__((constructor)) static void note(void) {{ open("{opened}", O_CREAT | O_WRONLY, 0600); }}
+        int cuInit(unsigned flags) {{ return 100; }}""")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", tmp_path / "driver.c"], check=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    nvrtc, = CUDA.glob("**/libnvrtc.so.1?")
+    include, = (path.parent for path in CUDA.glob("**/cuda_fp16.h"))
+    worker = BINARIES.parent / "lib" / "kiln" / "kiln-worker"
+    described = subprocess.run([worker, "--describe", "--nvrtc", nvrtc, "--include", include], env=environment, capture_output=True, check=True)
+    assert json.loads(described.stdout)["name"] == "nvrtc"
+    assert not opened.exists()
+    subprocess.run([sys.executable, "-c", FIRST_COMPILE, nvrtc], env=environment, check=True)
+    assert opened.exists(), "this NVRTC asks for no driver, so the test shows nothing"
 
 
 @pytest.mark.parametrize("directive", ['#include "{file}"', '#if __has_include("{file}")\n#error\n#endif'], ids=["include", "has_include"])

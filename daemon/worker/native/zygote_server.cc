@@ -1,6 +1,7 @@
 #include "daemon/worker/native/zygote_server.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -15,7 +16,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "daemon/process/json_reader.h"
@@ -55,6 +55,19 @@ std::string ReadToEnd(int file) {
   }
 }
 
+// The names of this process's threads but the caller's.
+std::vector<std::string> OtherThreads() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc/self/task", error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().filename() == std::to_string(::getpid())) continue;
+    std::ifstream file(it->path() / "comm");
+    std::getline(file, names.emplace_back());
+  }
+  return names;
+}
+
 }  // namespace
 
 struct ZygoteServer::Request {
@@ -69,10 +82,11 @@ void DieWith(pid_t parent, int signal_number) {
 }
 
 absl::Status CheckForkable() {
-  std::error_code error;
-  const std::filesystem::directory_iterator threads("/proc/self/task", error);
-  if (!error && std::distance(begin(threads), end(threads)) != 1) {
-    return FailedPrecondition("opening the compiler left threads running; a zygote has one");
+  const std::vector<std::string> others = OtherThreads();
+  if (!others.empty()) {
+    return FailedPrecondition(
+        "opening the compiler left other threads running ({}); a zygote has one",
+        fmt::join(others, ", "));
   }
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
