@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 import vermin
@@ -23,7 +24,7 @@ SOURCES = ROOT / "client" / "python" / "kiln"
 OLDEST = (3, 10)
 INTERPRETERS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 THIS = "{}.{}".format(*sys.version_info)
-# What the package does without a daemon.
+# What the package does without Triton.
 OWN_TESTS = [ROOT / "tests" / "python" / f"test_{name}.py" for name in ("arguments", "key", "launch", "report")]
 
 # Every module that needs neither protobuf nor Triton, which this interpreter need not have; a key, and a launch.
@@ -86,13 +87,15 @@ def test_an_interpreter(version, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [version for version in INTERPRETERS if version != THIS])
-def test_the_packages_tests_under_another(version, tmp_path):
+def test_the_packages_tests_under_another(version):
     python = interpreter(version)
     if python is None:
         pytest.skip(f"no python{version} here")
     environment = subprocess.run([ROOT / "tests" / "python_environment", python], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    done = subprocess.run([environment, "-B", "-m", "pytest", "-c", ROOT / "tests" / "pytest.ini", "--rootdir", ROOT / "tests",
-                           "--basetemp", tmp_path / "p", *OWN_TESTS], capture_output=True, text=True, check=False)
+    # A short path: the sockets of daemons lie beneath it.
+    with tempfile.TemporaryDirectory(prefix="i") as folder:
+        done = subprocess.run([environment, "-B", "-m", "pytest", "-c", ROOT / "tests" / "pytest.ini", "--rootdir", ROOT / "tests",
+                               "--basetemp", f"{folder}/p", *OWN_TESTS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-10_000:]
     assert " passed" in done.stdout.splitlines()[-1], done.stdout[-1000:]
 
