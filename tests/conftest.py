@@ -58,3 +58,19 @@ def start_with_triton():
 def run_with_triton(start_with_triton):
     """The same, and waits for its end."""
     return lambda program, *arguments: start_with_triton(program, *arguments).finish()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a test with the mark `one_case`, all cases but the first are slow. A module runs in one process, so that its fixtures are made
+    once; of a module with the mark `spread`, each test does."""
+    seen = set()
+    for item in items:
+        group = item.nodeid.partition("[")[0] if item.get_closest_marker("spread") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+        if item.get_closest_marker("one_case") is None:
+            continue
+        test = (item.path, item.originalname)
+        if test in seen:
+            item.add_marker(pytest.mark.slow)
+        seen.add(test)

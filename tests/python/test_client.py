@@ -782,6 +782,7 @@ def test_children_connect_anew(client):
     assert client.compile(request("forked")).outcome == "hit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("situation", ["threads", "compile", "many", "handler", "nested_handlers", "asynchronous"])
 def test_forks_while_calls_are_under_way(daemon, situation):
     """Neither the parent nor a child crashes or hangs, and every call is answered."""

@@ -19,6 +19,7 @@ def references(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_fp8_conversions_are_the_same_after_another_architecture(daemon, references, tmp_path):
     check(daemon, "triton==3.6.0", references, there_and_back(EACH_WAY), tmp_path)
 

@@ -18,6 +18,8 @@ from kiln.v1 import kernel_pb2, kernel_service_pb2
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import TOOLCHAIN
 
+pytestmark = pytest.mark.one_case
+
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"
 
 

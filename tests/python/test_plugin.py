@@ -14,6 +14,8 @@ from daemon import Daemon, Programs
 from job import Job
 from places import BINARIES, DESCRIPTIONS, ROOT, VERSIONS
 
+pytestmark = [pytest.mark.one_case, pytest.mark.spread]
+
 WANTED = os.environ.get("KILN_TEST_VERSIONS", "3.6.0 3.9.0").split()
 # The hook is there from 3.6 on.
 HOOKED = [version for version in WANTED if tuple(map(int, version.split("."))) >= (3, 6, 0)]
@@ -128,6 +130,7 @@ def test_the_cache_is_the_same_with_the_versions_between(programs, tmp_path):
 LOOPS = (("matmul_128x128x64", {"num_stages": 1}), ("cross_entropy", {}), ("grouped_matmul", {}), ("layer_norm_backward_input", {}))
 
 
+@pytest.mark.slow
 def test_every_stage_of_a_loop_is_the_same(daemon, python, tmp_path):
     def run(*where, cache):
         with Job(tmp_path, python, *where, cache=cache) as job:
@@ -681,6 +684,7 @@ def test_a_configuration_that_does_not_compile_fails_alone_in_the_mode_that_requ
     assert got["launched"] == expected["launched"]
 
 
+@pytest.mark.slow
 def test_a_kernel_without_a_toolchain_is_tuned_by_triton(daemon, newest, tmp_path):
     """One compile at a time, and nothing is done ahead once it is known."""
     copy = another_ptxas(newest, tmp_path)
@@ -804,6 +808,7 @@ def test_without_a_daemon_triton_compiles(newest, tmp_path):
     assert job.log.count("kiln:") == 1 and "no daemon" in job.log
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_path):
     """Here a second is longer, for what a machine that does much else adds to it to count for little; and protobuf has been imported."""
     second_s = 8.0

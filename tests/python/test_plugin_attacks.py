@@ -11,6 +11,8 @@ import pytest
 from job import Job
 from places import ROOT, TOOLCHAIN
 
+pytestmark = pytest.mark.one_case
+
 ATTACKED_JOB = ROOT / "tests" / "testing" / "jobs" / "attacked_job.py"
 PYTHON = TOOLCHAIN / "bin" / "python"
 # Text, which LLVM reads as well.
@@ -50,6 +52,7 @@ def answers(daemon, tmp_path_factory):
     return [*made, run(folder, daemon.root, "none")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_values_that_a_program_changes_decide_the_result(answers, change):
     stock, *with_kiln, _ = answers
@@ -57,11 +60,13 @@ def test_values_that_a_program_changes_decide_the_result(answers, change):
     assert [without_count(one[change]) for one in with_kiln] == [without_count(stock[change])] * 2
 
 
+@pytest.mark.slow
 def test_kernels_of_a_changed_triton_are_not_shared(answers):
     stock, *with_kiln, afterwards = (one["none"] for one in answers)
     assert [one["made"] for one in (*with_kiln, afterwards)] == [stock["made"]] * 3 and afterwards["served"] == len(stock["made"])
 
 
+@pytest.mark.slow
 def test_few_descriptors_suffice_with_kiln_where_they_do_without(daemon, tmp_path):
     stock, first, second = (run(tmp_path, root, *FEW) for root in (None, daemon.root, daemon.root))
     enough = [few for few in FEW if not isinstance(stock[few]["made"], str)]
@@ -87,6 +92,7 @@ def site(tmp_path_factory):
     return here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, other", [("bin/ptxas", "bin/ptxas-blackwell"), ("lib/libdevice.10.bc", "")])
 def test_a_file_that_is_exchanged_under_a_job_is_the_one_that_is_read(daemon, site, tmp_path, name, other):
     nvidia = site / "triton" / "backends" / "nvidia"

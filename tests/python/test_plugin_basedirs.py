@@ -15,6 +15,8 @@ from kiln._plugin.settings import Settings
 sys.path.append(str(ROOT / "tests" / "golden"))
 from golden import sections_that_differ  # noqa: E402
 
+pytestmark = pytest.mark.one_case
+
 PYTHON = TOOLCHAIN / "bin" / "python"
 STAND_IN = b"/KILN_BASEDIR"
 VERSION_NAMES = ["3.6.0", *(version for version in f"{os.environ.get('KILN_TEST_VERSIONS', '')} {os.environ.get('KILN_TEST_PLUGIN_VERSIONS', '')}".split()
@@ -82,6 +84,7 @@ def test_another_folder_changes_only_line_tables(versioned, tmp_path):
             assert content == stock.replace(bytes(second), STAND_IN), name
 
 
+@pytest.mark.slow
 def test_kernels_without_locations_are_shared_by_all_folders(versioned, tmp_path):
     daemon, python = versioned
     first, second = (folder_of(tmp_path, name) for name in ("first", "second"))

@@ -13,6 +13,8 @@ from job import Job
 from places import ROOT
 from test_plugin import HOOKED, daemon, forget_own, newest, programs, python_of  # noqa: F401
 
+pytestmark = pytest.mark.one_case
+
 TUNED_JOB = ROOT / "tests" / "testing" / "jobs" / "tuned_job.py"
 # What keeps its own times.
 OF_ITS_OWN = ("another global", "another constant of the caller's", "another type", "another size", "a larger key", "another key", "other registers",
@@ -121,6 +123,7 @@ def test_what_are_no_times_is_measured_and_kept_anew(empty, newest, tune, what):
     assert (last["measured"], last["best"]) == (0, stock["best"])
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_compile_fails_again(empty, newest, tune):
     for what, found in (("one is refused", 3), ("all are refused", 0)):
         stock, first, second = (tune(newest, root, what) for root in (None, empty.root, empty.root))

@@ -13,6 +13,8 @@ from daemon import Daemon
 from loops import ORIGINS, with_origins
 from places import CUDA, DESCRIPTIONS, ROOT, TOOLCHAIN, TOOLCHAINS
 
+pytestmark = pytest.mark.one_case
+
 PYTHON = TOOLCHAIN / "bin" / "python"
 FILES = {"request.jsonl", "expected.json", "reproduce.py", "common.py", "origins.py"}
 

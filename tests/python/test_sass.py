@@ -10,6 +10,8 @@ import pytest
 from daemon import Daemon
 from places import TOOLCHAIN
 
+pytestmark = pytest.mark.one_case
+
 PTX = """.version 8.0
 .target sm_80
 .address_size 64

@@ -9,6 +9,8 @@ import pytest
 
 from daemon import Daemon
 
+pytestmark = pytest.mark.one_case
+
 
 @pytest.fixture(scope="module")
 def request_file(run_with_triton, tmp_path_factory):

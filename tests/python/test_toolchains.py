@@ -15,6 +15,8 @@ from daemon import Daemon
 from kiln_triton_worker.warm_kernel import WARM_KERNEL
 from places import ROOT, TOOLCHAIN
 
+pytestmark = pytest.mark.one_case
+
 PTX = """.version 8.0
 .target sm_80
 .address_size 64

@@ -15,6 +15,8 @@ from kiln._connection import Connection
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
 
+pytestmark = pytest.mark.one_case
+
 GENERATIONS = 3
 ENTRIES_EACH = 60
 

@@ -17,6 +17,8 @@ from kiln._connection import Connection, request_frame
 from kiln.sockets import PREAMBLE, Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
 
+pytestmark = pytest.mark.one_case
+
 MIB = 1 << 20
 # As docs/reference.md has it.
 MEMORY_MAX = 600_000_000
@@ -155,6 +157,7 @@ def test_frames_whose_answers_nobody_reads(victim, flood):
     assert memory_of(victim, "VmHWM") - before < 50 * MIB
 
 
+@pytest.mark.slow
 def test_requests_without_an_end(victim):
     """One user's took 1.3 GB, of which 450 MB stayed when the user was gone."""
     before = memory_of(victim)
@@ -173,6 +176,7 @@ def own_calls(count):
     return b"".join(http2.call(2 * index + 1, "/kiln.v1.KernelService/GetOwn", request) for index in range(count))
 
 
+@pytest.mark.slow
 @needs_root
 def test_answers_that_nobody_reads(victim):
     """60 calls of each of three users, with an answer of 30 MB each, took 4.9 GB. In a control group of 1 GiB the daemon lives, serves others
