@@ -1099,7 +1099,8 @@ def test_a_recorded_manifest_warms_another_daemon(daemon, other_daemon, newest, 
         for kernel in KERNELS:
             job.compile(kernel)
             job.compile(kernel)  # once is enough
-    assert len(manifest.read_text().splitlines()) == len(KERNELS)
+    origin, *lines = map(json.loads, manifest.read_text().splitlines())
+    assert origin["manifest"]["versions"]["triton"] == HOOKED[-1] and len(lines) == len(KERNELS)
     with other_daemon as other:
         warmed = other.kiln("warm", manifest)
         assert warmed.code == 0, warmed.error

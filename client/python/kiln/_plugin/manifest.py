@@ -1,11 +1,12 @@
-"""Records a job's requests as lines for `kiln warm` and `kiln compile --requests`."""
+"""Records a job's requests as lines for `kiln record`, `kiln warm` and `kiln compile --requests` (docs/manifest.md)."""
 
 import hashlib
 import json
 import os
 import stat
+import sys
 import threading
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from kiln import _process
 from kiln._plugin.file_lock import locked_within
@@ -19,8 +20,9 @@ _LOCK_SECONDS_MAX = 5.0
 class Manifest:
     """A file to which all processes of a job append. Each process writes a kernel once. Thread-safe."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, job: str = "") -> None:
         self._path = path
+        self._job = job
         self._written: Dict[bytes, None] = {}
         self._has_failed = False
         self.reset_after_fork()
@@ -31,14 +33,16 @@ class Manifest:
         self._is_appending = False
         self._waiting: List[bytes] = []
 
-    def add(self, request: CompileRequest) -> None:
+    def add(self, request: CompileRequest, same_ir_targets: Sequence[str] = ()) -> None:
         """Logs the first failure to write, and records nothing after it. The job goes on."""
-        line = manifest_line(request)
+        line = manifest_line(request, same_ir_targets)
         digest = hashlib.sha256(line).digest()
         with self._lock:
             if self._has_failed:
                 return
             if digest not in self._written:
+                if not self._written:
+                    self._waiting.extend(origin_lines(self._job))
                 self._written[digest] = None
                 self._waiting.append(line)
             # A signal's handler may add a line while this thread is appending. The loop writes it afterwards.
@@ -89,7 +93,32 @@ def _append_line(descriptor: int, line: bytes) -> None:
         raise
 
 
-def manifest_line(request: CompileRequest) -> bytes:
+def manifest_line(request: CompileRequest, same_ir_targets: Sequence[str] = ()) -> bytes:
     """One request, source included."""
     fields: Dict[str, Any] = {name: getattr(request, name) for name in ("name", "source", "kind", "target", "options", "toolchain", "ptxas")}
-    return json.dumps({name: value for name, value in fields.items() if value}, separators=(",", ":")).encode() + b"\n"
+    if same_ir_targets:
+        fields["recorded"] = {"same_ir_targets": list(same_ir_targets)}
+    return _line({name: value for name, value in fields.items() if value})
+
+
+def origin_lines(job: str) -> List[bytes]:
+    """What this process is, for people: one line, or none where nothing is known."""
+    versions = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("triton", "torch", "jax")}
+    origin = {"job": job, "versions": {name: str(version) for name, version in versions.items() if version}, "devices": _devices()}
+    known = {name: value for name, value in origin.items() if value}
+    return [_line({"manifest": known})] if known else []
+
+
+def _devices() -> List[str]:
+    """The GPUs of PyTorch, where the job has opened them already."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            return sorted({torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())})
+    except Exception as error:  # whatever PyTorch that is
+        reraise_from_handler(error)
+    return []
+
+
+def _line(fields: Dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NamedTuple, Opti
 from triton import knobs
 from triton.compiler import compiler
 
-from kiln._plugin import announcement, autotune_prefetch, eligibility, identity
+from kiln._plugin import announcement, autotune_prefetch, eligibility, identity, other_targets
 from kiln._plugin.basedirs import rewritten_text
 from kiln._plugin.groups import groups
 from kiln._plugin.ttir_text import text_of
@@ -32,7 +32,7 @@ _OVERWRITTEN = ("num_warps",)
 # Triton cannot load a kernel without these.
 _NEEDED = ("name", "shared")
 _DECLINED_MAX = 256
-_HOW_TO_STORE = ("To have it stored: run the job once with KILN_MODE=record, then kiln warm with the manifest.\n"
+_HOW_TO_STORE = ("To have it stored: run the job once under kiln record, then kiln warm with its manifest.\n"
                  "  A kernel that does not compile is never stored, but after kiln warm the daemon remembers it until it ends")
 # CacheMissError is to fit one screen.
 _OPTIONS_CHARACTERS_MAX = 400
@@ -51,13 +51,13 @@ class Pipeline:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._manifest = Manifest(settings.manifest) if settings.mode == "record" else None
+        self._manifest = Manifest(settings.manifest, settings.job) if settings.mode == "record" else None
         self._has_warned = False
         self._declined_ahead: Dict[str, Declined] = {}  # by Triton's key
 
     def take_over(self, backend: Any, stages: Dict[str, _Stage], options: Any) -> None:
         """Wraps the stages of one compile that the daemon can run."""
-        if "ttgir" not in stages:
+        if "ttgir" not in stages or other_targets.is_asking():
             return
         local = dict(stages)
         taken: Dict[str, _Stage] = {}  # the stages as they are after this
@@ -68,7 +68,8 @@ class Pipeline:
             compiling = sys._getframe(1)  # Triton's compile(), unless a hook has wrapped this stage
             is_alone = compiling.f_globals is vars(compiler) and compiling.f_locals.get("stages") == taken
             taken.clear()  # holds this function
-            answer = self._ask(backend, local if is_alone else {}, options, module, metadata)
+            source = compiling.f_locals.get("src")
+            answer = self._ask(backend, local if is_alone else {}, options, module, metadata, source)
             if answer is None:
                 return local["ttgir"](module, metadata)
             outputs.update(answer.outputs)
@@ -84,8 +85,8 @@ class Pipeline:
         taken.update(stages)
 
     def _ask(self, backend: Any, stages: Dict[str, _Stage], options: Any, module: Any,
-             metadata: Dict[str, Any]) -> Optional[_Answer]:
-        """stages: as Triton has made them; none if a hook has changed them since. None: Triton compiles. In the mode `require` raises
+             metadata: Dict[str, Any], source: Any) -> Optional[_Answer]:
+        """stages: as Triton has made them; none if a hook has changed them since. source: what Triton compiles. None: Triton compiles. In the mode `require` raises
         CacheMissError, or Triton's own error for a source that is known not to compile. Ahead of an Autotuner raises whatever failed.
         A signal handler's exception always passes."""
         triton_hash = metadata.get("hash", "")
@@ -100,7 +101,7 @@ class Pipeline:
             request = self._request(backend, stages, options, module)
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)
-                self._manifest.add(dataclasses.replace(request, options=said))
+                self._manifest.add(dataclasses.replace(request, options=said), other_targets.same_ir_targets(source, backend, said))
             autotune_prefetch.end_turn()
             artifact = service(self._settings).compile(request)
             answer = _answer(artifact, request.stages, stages, metadata)  # complete before Triton sees a part
