@@ -19,8 +19,8 @@ void AddGlobalOptions(Arguments arguments, GlobalOptions& options) {
   arguments.Add("--server-uid", options.server_uid,
                 "Also trust a daemon that runs as this uid, besides root's and your own",
                 {.value_name = "UID"});
-  arguments.Add("--timeout", options.timeout_seconds, "Give up after this many seconds",
-                {.value_name = "SECONDS"});
+  arguments.Add("--timeout", options.timeout_seconds,
+                "Give up after this time: 30 (seconds), 30s, 10m", {.value_name = "TIME"});
   arguments.AddFlag("--json", options.json, "Print JSON, one object a line");
   arguments.AddFlag("--table", options.table, "Print aligned tables also into a pipe");
   arguments.AddFlag("--no-color", options.no_color, "Print no colors ($NO_COLOR does the same)");
@@ -28,8 +28,9 @@ void AddGlobalOptions(Arguments arguments, GlobalOptions& options) {
 
 // In the order of the help.
 constexpr AddCommand* kCommands[] = {
-    AddCompile, AddWarm, AddGet,    AddLs,    AddInspect, AddReproduce,        AddStats,
-    AddEvict,   AddPin,  AddVerify, AddDrain, AddDoctor,  AddToolchainCommand, AddVersion};
+    AddCompile,          AddRecord, AddWarm,  AddManifest, AddGet,    AddLs,    AddInspect,
+    AddReproduce,        AddStats,  AddEvict, AddPin,      AddVerify, AddDrain, AddDoctor,
+    AddToolchainCommand, AddVersion};
 
 }  // namespace
 

@@ -90,6 +90,14 @@ inline constexpr auto kDrainTimeDefault = std::chrono::seconds(30);
 // --- Configuration ---
 inline constexpr size_t kConfigBytesMax = kMiB;
 
+// --- Manifests ---
+inline constexpr int kManifestPageRequestsMax = 256;
+inline constexpr size_t kManifestPageBytes = kMiB;  // a page that has them is full
+// The last request of a page may bring headers.
+inline constexpr size_t kManifestPageBytesMax = kManifestPageBytes + 2 * kRequestBytesMax;
+// Ten million requests.
+inline constexpr size_t kManifestIndexBytesMax = 256 * kMiB;
+
 // --- Workers ---
 inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
 inline constexpr size_t kFramePayloadBytesMax = 256 * kMiB;

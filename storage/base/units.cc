@@ -23,8 +23,9 @@ constexpr std::array<Unit, 5> kSizeUnits{{{"TiB", uint64_t{1} << 40},
                                           {"MiB", uint64_t{1} << 20},
                                           {"KiB", uint64_t{1} << 10},
                                           {"B", 1}}};
-constexpr std::array<Unit, 4> kDurationUnits{
-    {{"h", 3'600'000}, {"min", 60'000}, {"s", 1'000}, {"ms", 1}}};
+// FormatDuration takes the first that fits.
+constexpr std::array<Unit, 5> kDurationUnits{
+    {{"h", 3'600'000}, {"min", 60'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}}};
 
 std::string_view Trim(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t");

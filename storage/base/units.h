@@ -18,7 +18,7 @@ absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 // The largest unit that divides it: "10GiB", "1536MiB".
 std::string FormatSize(uint64_t bytes);
 
-// "250ms", "300s", "5min", "1h".
+// "250ms", "300s", "5min" or "5m", "1h".
 absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text);
 std::string FormatDuration(std::chrono::milliseconds duration);
 

@@ -1,7 +1,12 @@
 #include "client/cli/commands/batch.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -15,7 +20,6 @@
 #include "client/cli/output/table.h"
 #include "client/cli/requests/ptxas_selector.h"
 #include "client/cli/requests/sass.h"
-#include "storage/base/clock.h"
 #include "storage/base/mutex.h"
 
 namespace kiln::cli {
@@ -25,6 +29,9 @@ using std::chrono::microseconds;
 
 // Each explanation of a miss costs a search in the daemon.
 constexpr int kExplainedMissesMax = 16;
+constexpr size_t kForeignNamesMax = 8;
+// Where there is no terminal for a bar.
+constexpr auto kProgressLineTime = std::chrono::seconds(10);
 
 // What was asked, and the answer.
 struct Item {
@@ -33,6 +40,7 @@ struct Item {
   uint64_t line = 0;        // in the file of requests; 0: not from one
   std::string target;       // "" where the request could not be read
   std::string file;         // the name under which it is written; "" where nothing is
+  bool is_foreign = false;  // recorded: for this target the job makes another Triton IR
   SteadyTime sent;
   std::string ptxas;                          // as the daemon was told
   std::vector<std::string> sass_stages;       // what was asked for, where "sass" is among it
@@ -105,6 +113,7 @@ Json JsonOf(const Item& item) {
   json["wait_ms"] = Milliseconds(item.duration);
   if (!item.target.empty()) json["target"] = item.target;
   if (item.line != 0) json["line"] = item.line;
+  if (item.is_foreign) json["ir_differs"] = true;
   if (!item.file.empty() && status.ok()) json["file"] = item.file;
   return json;
 }
@@ -142,7 +151,9 @@ class Batch {
                           {"BYTES", true},
                           {"KEY"},
                           {"TOOLCHAIN", false, /*is_elastic=*/true}}),
-        progress_(console_, clock_, options.total) {
+        progress_(console_, clock_, options.total,
+                  options.is_warming && !session.json() ? std::optional(kProgressLineTime)
+                                                        : std::nullopt) {
     call_.fetch_content = !options.is_warming;
   }
 
@@ -154,7 +165,7 @@ class Batch {
                             [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
                               OnAnswer(index, std::move(answer));
                             },
-                            {.call = call_});
+                            {.call = call_, .in_flight_max = options_.in_flight_max});
     if (!ended.ok() && options_.requests.empty()) ReportUnsent(ended);
     const auto wall = std::chrono::duration_cast<microseconds>(clock_.Now() - started);
     if (options_.output != nullptr && !options_.requests.empty()) {
@@ -167,7 +178,9 @@ class Batch {
  private:
   // The next request that can be sent; those that could not be read are reported on the way.
   bool Next(v1::CompileRequest& request) {
-    while (auto named = next_()) {
+    while (MayGoOn()) {
+      auto named = next_();
+      if (!named.has_value()) return false;
       const MutexLock lock(mutex_);
       Item item = Describe(*named);
       const absl::Status status = TakeSass(named->request, item);
@@ -181,6 +194,16 @@ class Batch {
       Report(item, status);
     }
     return false;
+  }
+
+  bool MayGoOn() {
+    const MutexLock lock(mutex_);
+    if (options_.stops_at_failure && failed_ > 0) {
+      stopped_ = "stopped after the first failure";
+    } else if (options_.stop_at && clock_.Now() >= *options_.stop_at) {
+      stopped_ = "stopped at the end of --budget";
+    }
+    return stopped_.empty();
   }
 
   void ReportUnsent(const absl::Status& why) {
@@ -211,6 +234,8 @@ class Batch {
     if (options_.output != nullptr) item.file = names_.For(named.name);
     if (named.request.ok() && named.request->has_target()) {
       item.target = TargetName(named.request->target());
+      const std::vector<std::string>& same = named.recorded.same_ir_targets;
+      item.is_foreign = !same.empty() && std::ranges::find(same, item.target) == same.end();
     }
     item.sent = clock_.Now();
     return item;
@@ -234,6 +259,7 @@ class Batch {
       if (!written.ok()) item.answer = Annotate(written, "cannot write");
     }
     ++answers_;
+    if (item.is_foreign) foreign_.insert(item.name);
     if (item.answer.ok()) {
       ++outcomes_[item.answer->outcome()];
       bytes_ += BytesOf(*item.answer);
@@ -264,7 +290,28 @@ class Batch {
       table_.AddRow(RowOf(item, console_.aligned));
     }
     console_.out.flush();
-    progress_.Update(answers_, failed_ == 0 ? "" : fmt::format("{} failed", failed_));
+    progress_.Update(answers_, Note());
+  }
+
+  // "2 failed  now softmax": the request that was sent first of those under way.
+  std::string Note() const {
+    std::string note = failed_ == 0 ? "" : fmt::format("{} failed  ", failed_);
+    if (options_.is_warming && !sent_.empty()) note += "now " + sent_.begin()->second.name;
+    return note;
+  }
+
+  void TellForeign() {
+    if (foreign_.empty()) return;
+    const size_t shown = std::min(foreign_.size(), kForeignNamesMax);
+    console_.err << fmt::format(
+        "{} made for another GPU: on this target the job's Triton makes other IR, so it may "
+        "compile "
+        "again: {}{}\n",
+        FormatCount(foreign_.size(), "kernel"),
+        Printable(fmt::format(
+            "{}", fmt::join(foreign_.begin(),
+                            std::next(foreign_.begin(), static_cast<ptrdiff_t>(shown)), ", "))),
+        shown < foreign_.size() ? ", …" : "");
   }
 
   // Prints the summary. `ended` is why the batch ended early.
@@ -279,19 +326,24 @@ class Batch {
           {"requests", answers_}, {"hit", hit},
           {"joined", joined},     {"compiled", compiled},
           {"failed", failed_},    {"ms", Milliseconds(wall)},
-          {"bytes", bytes_},      {"error", NullIfEmpty(ended.ok() ? "" : Summarize(ended))}};
+          {"bytes", bytes_},      {"error", NullIfEmpty(!ended.ok() ? Summarize(ended) : stopped_)}};
       console_.out << Dump(Json{{"summary", summary}}) << std::endl;
     } else {
       console_.err << fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed, {}\n",
                                   answers_, FormatDuration(wall), hit, joined, compiled, failed_,
                                   FormatBytes(bytes_));
     }
+    TellForeign();
     // Each request of the command line that had no time left has said so.
     if (absl::IsDeadlineExceeded(ended) && failed_ > 0 && options_.requests.empty()) return kFailed;
     if (!ended.ok()) return Fail(console_, "stopped early", WithCode(ended));
     if (answers_ == 0 && !options_.requests.empty()) {
       console_.err << "kiln: " << Printable(options_.requests)
                    << ": there are no requests in it, so nothing was compiled\n";
+    }
+    if (!stopped_.empty()) {
+      console_.err << fmt::format("kiln: {}; run the command again to go on\n", stopped_);
+      return kFailed;
     }
     return failed_ == 0 ? kOk : kFailed;
   }
@@ -309,7 +361,9 @@ class Batch {
   Progress progress_;
   FileNames names_{"index"};
   std::optional<absl::StatusOr<std::string>> nvdisasm_;  // once one is needed
-  std::unordered_map<uint64_t, Item> sent_;              // by their index
+  std::map<uint64_t, Item> sent_;                        // by their index
+  std::set<std::string> foreign_;                        // names of kernels
+  std::string stopped_;                                  // when no more requests were sent, and why
   uint64_t sent_count_ = 0;
   int explained_misses_ = 0;
   uint64_t answers_ = 0;

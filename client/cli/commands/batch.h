@@ -9,6 +9,7 @@
 #include "client/cli/output/output_directory.h"
 #include "client/cli/requests/request_file.h"
 #include "client/rpc/client.h"
+#include "storage/base/clock.h"
 
 namespace kiln::cli {
 
@@ -20,6 +21,12 @@ struct BatchOptions {
   std::optional<uint64_t> total;
   // The artifacts are stored, and not returned. Only failures are shown.
   bool is_warming = false;
+  // Requests that are sent and not answered.
+  size_t in_flight_max = 64;
+  // No request is sent after this time.
+  std::optional<SteadyTime> stop_at;
+  // No request is sent after a failure.
+  bool stops_at_failure = false;
   // The nvdisasm that makes the stage "sass"; "": the one that FindNvdisasm finds.
   std::string nvdisasm;
   // Where answers are written; may be null.

@@ -11,6 +11,7 @@
 
 #include "client/cli/commands/errors.h"
 #include "client/cli/output/console.h"
+#include "storage/base/units.h"
 
 namespace kiln::cli {
 namespace {
@@ -30,10 +31,17 @@ std::string CheckWhole(const std::string& text) {
                      std::numeric_limits<Number>::max());
 }
 
-std::string CheckSeconds(const std::string& text) {
+// Makes seconds of a duration such as 10m. A number alone is seconds already.
+std::string ToSeconds(std::string& text) {
   double value = 0;
-  if (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)) return "";
-  return fmt::format("'{}' is not a number of seconds above 0", text);
+  if (const auto duration = ParseDuration(text); duration.ok()) {
+    value = std::chrono::duration<double>(*duration).count();
+    text = std::to_string(value);
+  } else if (!CLI::detail::lexical_cast(text, value)) {
+    value = 0;
+  }
+  if (value > 0 && std::isfinite(value)) return "";
+  return fmt::format("'{}' is no time above 0, as 30 (seconds), 30s or 10m", text);
 }
 
 // Levenshtein's distance: insertions, deletions and replacements.
@@ -91,7 +99,8 @@ void Arguments::Add(const std::string& names, Value& value, const std::string& h
   if (traits.is_path) option.check(CheckPath);
   if constexpr (std::is_same_v<Value, uint64_t>) option.check(CheckWhole<uint64_t>);
   if constexpr (std::is_same_v<Value, std::optional<uid_t>>) option.check(CheckWhole<uid_t>);
-  if constexpr (std::is_same_v<Value, std::optional<double>>) option.check(CheckSeconds);
+  if constexpr (std::is_same_v<Value, std::optional<double>>)
+    option.transform(CLI::Validator(ToSeconds, ""));
   // What follows one of several values belongs to the option no more.
   const bool is_list = std::is_same_v<Value, std::vector<std::string>>;
   if (is_list && !option.get_positional()) option.allow_extra_args(false);

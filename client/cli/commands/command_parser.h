@@ -35,7 +35,7 @@ class Arguments {
 
   // `names` is "-o,--output" for an option and "KEY" for a positional argument. A value is a
   // string, strings (an option takes one each time), a uint64_t, or an optional uid_t or double:
-  // seconds, above zero.
+  // seconds, above zero, written as 30, 30s or 10m.
   template <typename Value>
   void Add(const std::string& names, Value& value, const std::string& help,
            const ArgumentTraits& traits = {});

@@ -6,7 +6,7 @@
 namespace kiln::cli {
 
 using AddCommand = void(CommandParser& parser);
-AddCommand AddCompile, AddWarm, AddGet, AddLs, AddInspect, AddReproduce, AddStats, AddEvict, AddPin,
-    AddVerify, AddDrain, AddDoctor, AddToolchainCommand, AddVersion;
+AddCommand AddCompile, AddRecord, AddWarm, AddManifest, AddGet, AddLs, AddInspect, AddReproduce,
+    AddStats, AddEvict, AddPin, AddVerify, AddDrain, AddDoctor, AddToolchainCommand, AddVersion;
 
 }  // namespace kiln::cli

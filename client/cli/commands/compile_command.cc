@@ -98,23 +98,6 @@ absl::StatusOr<ExitCode> RunCompile(const CompileArguments& arguments, Session& 
   return RunBatch(*client, session, std::move(source), options);
 }
 
-absl::StatusOr<ExitCode> RunWarm(const CompileArguments& arguments, Session& session) {
-  RequestFlags flags = arguments.flags;
-  if (flags.fields["priority"].empty()) flags.fields["priority"] = "warm";
-  KILN_ASSIGN_OR_RETURN(RequestTemplate shape, CannotRun(RequestTemplate::Of(flags)));
-  KILN_ASSIGN_OR_RETURN(RequestFile file, CannotRun(RequestFile::Open(arguments.requests)));
-  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
-  BatchOptions options;
-  options.requests = arguments.requests;
-  options.total = CountRequests(arguments.requests, flags);
-  options.is_warming = true;
-  // A line's stages are what its caller wants back, and another target may not have them. Nothing
-  // comes back here, and every stage is stored.
-  NamedRequestSource source = Changed(FromRequestFile(std::move(file), std::move(shape)),
-                                      [](v1::CompileRequest& request) { request.clear_stages(); });
-  return RunBatch(*client, session, std::move(source), options);
-}
-
 }  // namespace
 
 void AddCompile(CommandParser& parser) {
@@ -139,15 +122,6 @@ void AddCompile(CommandParser& parser) {
   command.Add("-o,--output", arguments.output,
               "Write NAME.<stage> and NAME.json into this directory",
               {.value_name = "DIR", .is_path = true});
-  AddRequestFlags(command, arguments.flags);
-}
-
-void AddWarm(CommandParser& parser) {
-  auto [command, arguments] = parser.AddSubcommand(
-      "warm", "Fill the cache before a job starts, from a file of requests", RunWarm);
-  command.Add("FILE", arguments.requests,
-              "A file with one JSON request a line; - for the standard input",
-              {.is_required = true, .is_path = true});
   AddRequestFlags(command, arguments.flags);
 }
 

@@ -10,6 +10,7 @@
 #include "client/cli/commands/command_parser.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/requests/request_json.h"
+#include "storage/base/units.h"
 
 namespace kiln::cli {
 namespace {
@@ -139,9 +140,50 @@ NamedRequestSource Changed(NamedRequestSource next,
   };
 }
 
+NamedRequestSource Chained(std::vector<NamedRequestSource> sources) {
+  return [sources = std::move(sources), position = size_t{0}]() mutable {
+    std::optional<NamedRequest> named;
+    while (position < sources.size() && !(named = sources[position]())) ++position;
+    return named;
+  };
+}
+
+absl::StatusOr<Shard> Shard::Parse(std::string_view text) {
+  if (text.empty()) return Shard{};
+  const size_t slash = text.find('/');
+  if (slash != std::string_view::npos) {
+    const auto number = ParseInteger(text.substr(0, slash));
+    const auto count = ParseInteger(text.substr(slash + 1));
+    if (number.ok() && count.ok() && *number >= 1 && *number <= *count) {
+      return Shard{static_cast<uint64_t>(*number), static_cast<uint64_t>(*count)};
+    }
+  }
+  return InvalidArgument("--shard '{}': write 3/16 for the third of 16 parts", text);
+}
+
+bool Shard::Has(const NamedRequest& named) const {
+  if (count == 1) return true;
+  if (!named.request.ok()) return number == 1;
+  return DigestHash()(RequestDigest(*named.request)) % count == number - 1;
+}
+
+NamedRequestSource OfShard(NamedRequestSource next, Shard shard) {
+  return [next = std::move(next), shard] {
+    auto named = next();
+    while (named.has_value() && !shard.Has(*named)) named = next();
+    return named;
+  };
+}
+
 std::optional<uint64_t> CountRequests(const std::string& path, const RequestFlags& flags) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  if (ManifestReader::IsManifest(path)) {
+    const auto manifest = ManifestReader::Open(path);
+    if (!manifest.ok()) return std::nullopt;
+    return static_cast<uint64_t>(manifest->index().counts_size()) *
+           std::max<size_t>(1, flags.targets.size());
+  }
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) return std::nullopt;
   uint64_t count = 0;

@@ -50,6 +50,21 @@ struct RequestTemplate {
 [[nodiscard]] NamedRequestSource Changed(NamedRequestSource next,
                                          std::function<void(v1::CompileRequest&)> change);
 
+// One after the other.
+[[nodiscard]] NamedRequestSource Chained(std::vector<NamedRequestSource> sources);
+
+// "3/16": the third of 16 parts. Which part a request is in follows from its identity alone, so the
+// parts of several machines are together the whole.
+struct Shard {
+  [[nodiscard]] static absl::StatusOr<Shard> Parse(std::string_view text);
+  [[nodiscard]] bool Has(const NamedRequest& named) const;
+
+  uint64_t number = 1;
+  uint64_t count = 1;
+};
+// Only the shard's requests. A request that cannot be read is in the first.
+[[nodiscard]] NamedRequestSource OfShard(NamedRequestSource next, Shard shard);
+
 // How many requests FromRequestFile makes: the lines that are not empty, times the targets. Nothing
 // if the file cannot be read twice.
 [[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path,

@@ -1,6 +1,7 @@
-// A bar on the terminal for work that takes long.
+// A bar on the terminal, or lines, for work that takes long.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,11 +11,14 @@
 
 namespace kiln::cli {
 
-// Draws at most ten times a second, and only if the console allows it. Erases the bar at the end.
+// Draws at most ten times a second where the console allows it, and erases the bar at the end.
+// Otherwise prints a line at an interval.
 class Progress {
  public:
-  // `total`: nothing where it is not known. REQUIRES: console and clock outlive it.
-  Progress(Console& console, const Clock& clock, std::optional<uint64_t> total);
+  // `total`: nothing where it is not known. `line_interval`: nothing for no lines. REQUIRES:
+  // console and clock outlive it.
+  Progress(Console& console, const Clock& clock, std::optional<uint64_t> total,
+           std::optional<std::chrono::seconds> line_interval = std::nullopt);
   ~Progress() { Clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -26,12 +30,15 @@ class Progress {
 
  private:
   std::string Bar(uint64_t done) const;
+  // "13/100, 4.2/s, 20.7 s left".
+  std::string Text(uint64_t done) const;
 
   Console& console_;
   const Clock& clock_;
   const std::optional<uint64_t> total_;
+  const std::optional<std::chrono::seconds> line_interval_;
   const SteadyTime started_;
-  std::optional<SteadyTime> drawn_;
+  SteadyTime drawn_;
   bool is_visible_ = false;
 };
 

@@ -1,7 +1,9 @@
 #include "client/cli/requests/request_file.h"
 
+#include <google/protobuf/util/json_util.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -26,6 +28,39 @@ std::string DefaultName(uint64_t line) { return fmt::format("line-{}", line); }
 std::optional<std::string> StringIn(const Json& json, const char* name) {
   if (!json.is_object() || !json.contains(name) || !json.at(name).is_string()) return std::nullopt;
   return json.at(name).get<std::string>();
+}
+
+constexpr char kOriginField[] = "manifest";
+constexpr char kRecordedField[] = "recorded";
+
+// {"count": 3, "compile_micros": 81000, "same_ir_targets": ["cuda:90"]}. Fields of another form, or
+// unknown ones, are passed over.
+Recorded RecordedIn(const Json& line) {
+  Recorded recorded;
+  if (!line.contains(kRecordedField) || !line.at(kRecordedField).is_object()) return recorded;
+  const Json& json = line.at(kRecordedField);
+  const auto number = [&](const char* name, uint64_t& value) {
+    if (json.contains(name) && json.at(name).is_number_unsigned()) value = json.at(name);
+  };
+  number("count", recorded.count);
+  number("compile_micros", recorded.compile_micros);
+  for (const Json& target : json.value("same_ir_targets", Json::array())) {
+    if (target.is_string()) recorded.same_ir_targets.push_back(target);
+  }
+  return recorded;
+}
+
+// Whether the line is no request, but says what the requests were recorded by.
+bool ReadOrigin(const Json& line, v1::ManifestOrigin& origin) {
+  if (!line.is_object() || line.size() != 1 || !line.contains(kOriginField)) return false;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  v1::ManifestOrigin read;
+  if (google::protobuf::util::JsonStringToMessage(Dump(line.at(kOriginField)), &read, options)
+          .ok()) {
+    Merge(read, origin);
+  }
+  return true;
 }
 
 // A whole source would be read as so many lines that are no JSON.
@@ -53,6 +88,10 @@ absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
         "follow 'kiln compile'",
         path);
   }
+  if (ManifestReader::IsManifest(path)) {
+    KILN_ASSIGN_OR_RETURN(ManifestReader manifest, ManifestReader::Open(path));
+    return RequestFile(std::move(manifest));
+  }
   auto stream = std::make_shared<std::ifstream>(path, std::ios::binary);
   if (!stream->is_open()) return ErrnoStatus(errno, path);
   return RequestFile(std::move(stream), std::filesystem::path(path).parent_path());
@@ -63,7 +102,18 @@ RequestFile::RequestFile(std::shared_ptr<std::istream> stream, std::string folde
       folder_(std::move(folder)),
       line_(std::make_unique_for_overwrite<char[]>(kLineBytesMax + 1)) {}
 
+RequestFile::RequestFile(ManifestReader manifest)
+    : manifest_(std::make_unique<ManifestReader>(std::move(manifest))) {}
+
+const v1::ManifestOrigin& RequestFile::origin() const {
+  return manifest_ != nullptr ? manifest_->index().origin() : origin_;
+}
+
 std::optional<NamedRequest> RequestFile::Next() {
+  return manifest_ != nullptr ? manifest_->Next() : NextLine();
+}
+
+std::optional<NamedRequest> RequestFile::NextLine() {
   std::string_view line;
   bool is_too_long = false;
   do {
@@ -92,8 +142,10 @@ std::optional<NamedRequest> RequestFile::Next() {
     named.request = InvalidArgument("{}", Message(json.status()));
     return named;
   }
+  if (ReadOrigin(*json, origin_)) return NextLine();
   named.name = StringIn(*json, "name").value_or(named.name);
   named.source_file = StringIn(*json, "source_file").value_or("");
+  named.recorded = RecordedIn(*json);
   named.request = ParseRequest(*json, folder_);
   if (named.request.ok()) {
     named.request->mutable_source()->set_name(ContractName(named.name));
@@ -101,6 +153,35 @@ std::optional<NamedRequest> RequestFile::Next() {
     named.request = Annotate(named.request.status(), fmt::format("line {}", number_));
   }
   return named;
+}
+
+void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin) {
+  v1::ManifestOrigin added = more;
+  added.clear_devices();
+  if (origin.command_size() > 0) added.clear_command();
+  origin.MergeFrom(added);
+  for (const std::string& device : more.devices()) {
+    const auto& known = origin.devices();
+    if (std::find(known.begin(), known.end(), device) == known.end()) origin.add_devices(device);
+  }
+}
+
+std::string RequestLine(const NamedRequest& named) {
+  Json line = {{"name", named.name}};
+  line.update(RequestJson(*named.request));
+  line[kRecordedField] = {{"count", named.recorded.count},
+                          {"compile_micros", named.recorded.compile_micros},
+                          {"same_ir_targets", named.recorded.same_ir_targets}};
+  return Dump(line);
+}
+
+std::string OriginLine(const v1::ManifestOrigin& origin) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // A message without Any always has a JSON form.
+  (void)google::protobuf::util::MessageToJsonString(origin, &json, options);
+  return fmt::format("{{\"{}\": {}}}", kOriginField, json);
 }
 
 }  // namespace kiln::cli

@@ -1,47 +1,57 @@
-// A file of compile requests, one JSON object a line. docs/cli.md describes the format.
+// A file of compile requests: a manifest (docs/manifest.md), or one JSON object a line
+// (docs/cli.md).
 #pragma once
 
-#include <functional>
 #include <istream>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "kiln/v1/kernel_service.pb.h"
+#include "client/cli/requests/manifest_reader.h"
+#include "client/cli/requests/named_request.h"
+#include "kiln/v1/manifest.pb.h"
 #include "storage/base/status.h"
 
 namespace kiln::cli {
 
-// One request with its name. `request` says why a request cannot be read.
-struct NamedRequest {
-  std::string name;
-  uint64_t line = 0;  // in the file of requests; 0: not from one
-  absl::StatusOr<v1::CompileRequest> request;
-  std::string source_file = "";  // as it was given; "" where the request has the text itself
-};
-
-// Where requests come from; nothing at the end.
-using NamedRequestSource = std::function<std::optional<NamedRequest>()>;
-
-// Reads line by line and holds one line; passes over lines that are too long. Movable. Not
+// Holds one line or one page of a manifest; passes over lines that are too long. Movable. Not
 // thread-safe.
 class RequestFile {
  public:
-  // "-" is the standard input. NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT for a name like
-  // that of a source.
+  // "-" is the standard input, which has lines. NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT for
+  // a name like that of a source; what ManifestReader::Open says.
   [[nodiscard]] static absl::StatusOr<RequestFile> Open(const std::string& path);
 
-  // `folder` is what a `source_file` is relative to.
+  // Lines. `folder` is what a `source_file` is relative to.
   RequestFile(std::shared_ptr<std::istream> stream, std::string folder);
 
   // Nothing at the end. Skips empty lines.
   std::optional<NamedRequest> Next();
 
+  // What the requests were recorded by. Lines may say it anywhere, so it is complete at the end.
+  const v1::ManifestOrigin& origin() const;
+  // Null where the file has lines.
+  const ManifestReader* manifest() const { return manifest_.get(); }
+
  private:
+  explicit RequestFile(ManifestReader manifest);
+
+  std::optional<NamedRequest> NextLine();
+
+  std::unique_ptr<ManifestReader> manifest_;
   std::shared_ptr<std::istream> stream_;
   std::string folder_;
   std::unique_ptr<char[]> line_;
   uint64_t number_ = 0;
+  v1::ManifestOrigin origin_;
 };
+
+// `more` in `origin`, each device once.
+void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin);
+
+// A line that RequestFile reads again, without its end: of a request, and of what it was recorded
+// by. REQUIRES: `named.request` is there.
+[[nodiscard]] std::string RequestLine(const NamedRequest& named);
+[[nodiscard]] std::string OriginLine(const v1::ManifestOrigin& origin);
 
 }  // namespace kiln::cli

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -197,9 +198,9 @@ constexpr std::pair<const char*, const char*> kNvrtcOptions[] = {
     {"defines", "define-macro"}, {"std", "std"}, {"name_expressions", "name-expressions"}};
 
 // The fields of a request that are not in the message, or are written in another way there.
-constexpr std::string_view kOwnFields[] = {"name",    "source_file", "source",
-                                           "kind",    "ptxas",       "headers",
-                                           "defines", "std",         "name_expressions"};
+constexpr std::string_view kOwnFields[] = {
+    "name",    "source_file", "source",           "kind",    "ptxas", "headers",
+    "defines", "std",         "name_expressions", "recorded"};
 
 bool IsOwn(std::string_view field) {
   return std::find(std::begin(kOwnFields), std::end(kOwnFields), field) != std::end(kOwnFields);
@@ -212,7 +213,7 @@ absl::Status ReadOwn(std::string_view field, const Json& json, const std::string
   if (field == "ptxas") return ReadPtxas(json, place, request);
   if (field == "headers") return ReadHeaders(json, place, request);
   if (field == "name" || field == "source_file") return TextOf(json, place).status();
-  return absl::OkStatus();  // ReadNvrtcOptions reads the others
+  return absl::OkStatus();  // ReadNvrtcOptions and RequestFile read the others
 }
 
 // Fields go by their names in protos/, but for a request's own.
@@ -237,6 +238,91 @@ absl::Status ReadFields(const Json& object, const std::string& place,
     }
   }
   return absl::OkStatus();
+}
+
+// The fields of a request that decide the bytes and are written as they are.
+const std::set<std::string_view> kWrittenFields = {"target",  "specialization", "launch",
+                                                   "options", "toolchain",      "ptxas"};
+
+Json OptionJson(const v1::OptionValue& value) {
+  switch (value.value_case()) {
+    case v1::OptionValue::kBoolValue:
+      return value.bool_value();
+    case v1::OptionValue::kIntValue:
+      return value.int_value();
+    case v1::OptionValue::kDoubleValue:
+      return value.double_value();
+    case v1::OptionValue::kStringValue:
+      return value.string_value();
+    case v1::OptionValue::kTupleValue: {
+      Json items = Json::array();
+      for (const v1::OptionValue& item : value.tuple_value().items()) {
+        items.push_back(OptionJson(item));
+      }
+      return items;
+    }
+    default:
+      return nullptr;
+  }
+}
+
+Json FieldsJson(const google::protobuf::Message& message);
+
+// The inverse of ReadItem.
+Json ItemJson(const google::protobuf::Message& message, const FieldDescriptor* field, int index) {
+  const Reflection& reflection = *message.GetReflection();
+  const bool is_item = field->is_repeated();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.GetBool(message, field);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return is_item ? reflection.GetRepeatedInt64(message, field, index)
+                     : reflection.GetInt64(message, field);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return reflection.GetString(message, field);
+    default: {
+      const google::protobuf::Message& inner =
+          is_item ? reflection.GetRepeatedMessage(message, field, index)
+                  : reflection.GetMessage(message, field);
+      if (const auto* option = dynamic_cast<const v1::OptionValue*>(&inner)) {
+        return OptionJson(*option);
+      }
+      if (const auto* target = dynamic_cast<const v1::Target*>(&inner)) {
+        const std::string name = TargetName(*target);
+        return target->warp_size() == 0 ? name : fmt::format("{}:{}", name, target->warp_size());
+      }
+      return FieldsJson(inner);
+    }
+  }
+}
+
+// The inverse of ReadField.
+Json FieldJson(const google::protobuf::Message& message, const FieldDescriptor* field) {
+  if (!field->is_repeated()) return ItemJson(message, field, 0);
+  const Reflection& reflection = *message.GetReflection();
+  const int count = reflection.FieldSize(message, field);
+  Json items = field->is_map() ? Json::object() : Json::array();
+  std::map<std::string, Json> sorted;  // a map of the message has no order
+  for (int i = 0; i < count; ++i) {
+    if (!field->is_map()) {
+      items.push_back(ItemJson(message, field, i));
+      continue;
+    }
+    const google::protobuf::Message& entry = reflection.GetRepeatedMessage(message, field, i);
+    sorted[entry.GetReflection()->GetString(entry, field->message_type()->map_key())] =
+        ItemJson(entry, field->message_type()->map_value(), 0);
+  }
+  for (auto& [name, value] : sorted) items[name] = std::move(value);
+  return items;
+}
+
+// Every field that is set.
+Json FieldsJson(const google::protobuf::Message& message) {
+  Json json = Json::object();
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) json[field->name()] = FieldJson(message, field);
+  return json;
 }
 
 bool IsGiven(const Json& object, const char* name) {
@@ -293,6 +379,28 @@ absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json, const std::str
     request.mutable_source()->set_kind(v1::SOURCE_KIND_TTIR);
   }
   return request;
+}
+
+Json RequestJson(const v1::CompileRequest& request) {
+  Json json = {{"kind", WordOf(request.source().kind())}};
+  std::vector<const FieldDescriptor*> fields;
+  request.GetReflection()->ListFields(request, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (kWrittenFields.contains(field->name())) json[field->name()] = FieldJson(request, field);
+  }
+  for (const v1::SourceHeader& header : request.headers()) {
+    json["headers"][header.name()] = header.text();
+  }
+  json["source"] = request.source().text();
+  return json;
+}
+
+Digest RequestDigest(const v1::CompileRequest& request) {
+  Json json = RequestJson(request);
+  json.erase("source");
+  json["source_sha256"] = Digest::Of(request.source().text()).Hex();
+  // Ascending names, whatever the order in which they were set.
+  return Digest::Of(Dump(Json(nlohmann::json(json))));
 }
 
 absl::Status SetField(std::string_view field, const Json& value, const std::string& place,

@@ -7,6 +7,7 @@
 
 #include "client/cli/output/json.h"
 #include "kiln/v1/kernel_service.pb.h"
+#include "storage/base/digest.h"
 #include "storage/base/status.h"
 
 namespace kiln::cli {
@@ -15,6 +16,14 @@ namespace kiln::cli {
 // such as options.waves_per_eu; errors of reading the source are passed on.
 [[nodiscard]] absl::StatusOr<v1::CompileRequest> ParseRequest(const Json& json,
                                                               const std::string& folder);
+
+// What ParseRequest reads again, without `name`. Without the fields that say how to answer: stages,
+// priority, job, cache policy.
+[[nodiscard]] Json RequestJson(const v1::CompileRequest& request);
+
+// The identity of a request in a manifest: of what RequestJson says, with the digest of the source
+// in place of its text (docs/manifest.md).
+[[nodiscard]] Digest RequestDigest(const v1::CompileRequest& request);
 
 // Reads one field as a line has it. `place` is what errors call it.
 [[nodiscard]] absl::Status SetField(std::string_view field, const Json& value,

@@ -41,11 +41,13 @@ TEST(Units, Durations) {
   EXPECT_EQ(*ParseDuration("250ms"), milliseconds(250));
   EXPECT_EQ(*ParseDuration("300s"), milliseconds(300'000));
   EXPECT_EQ(*ParseDuration("1.5min"), milliseconds(90'000));
+  EXPECT_EQ(*ParseDuration("5m"), milliseconds(300'000));
   EXPECT_EQ(*ParseDuration("2h"), milliseconds(7'200'000));
-  for (const char* text : {"", "300", "5m", "1d", "-1s", "9999999999999h"}) {
+  for (const char* text : {"", "300", "5M", "1d", "-1s", "9999999999999h"}) {
     EXPECT_FALSE(ParseDuration(text).ok()) << text;
   }
   EXPECT_EQ(FormatDuration(milliseconds(90'000)), "90s");
+  EXPECT_EQ(FormatDuration(milliseconds(300'000)), "5min");
   EXPECT_EQ(FormatDuration(milliseconds(7'200'000)), "2h");
   EXPECT_EQ(FormatDuration(milliseconds(0)), "0ms");
 }

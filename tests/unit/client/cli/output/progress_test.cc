@@ -31,7 +31,7 @@ TEST_F(ProgressTest, DrawsTenTimesASecond) {
   EXPECT_EQ(err_.str(), first);
   clock_.Advance(std::chrono::milliseconds(100));
   progress.Update(50, "note");
-  EXPECT_THAT(err_.str(), HasSubstr("50/100, 100.0 ms left  note"));
+  EXPECT_THAT(err_.str(), HasSubstr("50/100, 500.0/s, 100.0 ms left  note"));
 }
 
 TEST_F(ProgressTest, WipesItselfAway) {
@@ -50,6 +50,16 @@ TEST_F(ProgressTest, PrintsNothingWhereNobodyLooks) {
     progress.Update(1, "");
   }
   EXPECT_EQ(err_.str(), "");
+}
+
+TEST_F(ProgressTest, PrintsALineNowAndThenIntoALog) {
+  console_.progress = false;
+  Progress progress(console_, clock_, 100, std::chrono::seconds(10));
+  progress.Update(1, "now k");
+  clock_.Advance(std::chrono::seconds(10));
+  progress.Update(20, "now k");
+  progress.Update(21, "now k");
+  EXPECT_EQ(err_.str(), "20/100, 2.0/s, 40.00 s left  now k\n");
 }
 
 TEST_F(ProgressTest, CountsWhereTheTotalIsNotKnown) {

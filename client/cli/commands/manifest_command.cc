@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/request_source.h"
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "client/cli/output/table.h"
+#include "client/cli/requests/manifest_writer.h"
+#include "client/cli/requests/request_json.h"
+#include "storage/base/clock.h"
+
+namespace kiln::cli {
+namespace {
+
+struct ManifestArguments {
+  std::string action;
+  std::vector<std::string> files;
+  std::string output;
+  std::string kernel;
+  std::string target;
+  std::string shard;
+};
+
+using Visit = std::function<absl::Status(const NamedRequest&)>;
+
+// Every request of the file. The first that cannot be read ends it, with its status.
+absl::Status ForEach(RequestFile& file, const std::string& path, const Visit& visit) {
+  while (const auto named = file.Next()) {
+    if (!named->request.ok()) return About(path, Annotate(named->request.status(), named->name));
+    KILN_RETURN_IF_ERROR(visit(*named));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RequestFile> Open(const std::string& path) {
+  return CannotRun(About(path, RequestFile::Open(path)));
+}
+
+// --- show ------------------------------------------------------------------------------------
+
+std::string Compile(const Recorded& recorded) {
+  if (recorded.compile_micros == 0) return "";
+  return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(recorded.compile_micros)));
+}
+
+// "num_warps=8 num_stages=3".
+std::string OptionsText(const v1::CompileRequest& request) {
+  std::string text;
+  for (const char* group : {"launch", "options"}) {
+    const Json json = RequestJson(request).value(group, Json::object());
+    for (const auto& [name, value] : json.items()) {
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", name,
+                          value.is_string() ? value.get<std::string>() : Dump(value));
+    }
+  }
+  return text;
+}
+
+Fields OriginFields(const v1::ManifestOrigin& origin) {
+  std::string command;
+  for (const std::string& word : origin.command()) command += (command.empty() ? "" : " ") + word;
+  Fields fields = {{"job", origin.job()}, {"command", command}, {"host", origin.host()}};
+  if (origin.created_unix_ms() > 0) {
+    fields.emplace_back("made",
+                        FormatAge(origin.created_unix_ms(), SystemClock().UnixMillis()) + " ago");
+  }
+  const std::map<std::string, std::string> versions(origin.versions().begin(),
+                                                    origin.versions().end());
+  fields.insert(fields.end(), versions.begin(), versions.end());
+  for (const std::string& device : origin.devices()) fields.emplace_back("device", device);
+  return fields;
+}
+
+absl::StatusOr<ExitCode> Show(const ManifestArguments& arguments, Session& session) {
+  Console& console = session.console();
+  Table table(console, {{"KERNEL", false, /*is_elastic=*/true},
+                        {"TARGET"},
+                        {"TOOLCHAIN"},
+                        {"COUNT", true},
+                        {"COMPILE", true},
+                        {"OPTIONS", false, /*is_elastic=*/true}});
+  for (const std::string& path : arguments.files) {
+    KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path));
+    uint64_t requests = 0;
+    KILN_RETURN_IF_ERROR(ForEach(file, path, [&](const NamedRequest& named) {
+      ++requests;
+      if (session.json()) {
+        console.out << RequestLine(named) << '\n';
+      } else {
+        table.AddRow({named.name, TargetName(named.request->target()), named.request->toolchain(),
+                      std::to_string(named.recorded.count), Compile(named.recorded),
+                      OptionsText(*named.request)});
+      }
+      return absl::OkStatus();
+    }));
+    table.Flush();
+    if (session.json()) {
+      console.out << OriginLine(file.origin()) << std::endl;
+      continue;
+    }
+    Fields fields = {{"requests", std::to_string(requests)}};
+    if (file.manifest() != nullptr) {
+      const v1::ManifestIndex& index = file.manifest()->index();
+      fields.emplace_back("sources", std::to_string(index.sources()));
+      fields.emplace_back("digest", Hex(index.digest()));
+    }
+    const Fields origin = OriginFields(file.origin());
+    fields.insert(fields.end(), origin.begin(), origin.end());
+    PrintFields(console, path, fields);
+  }
+  return kOk;
+}
+
+// --- merge and subset --------------------------------------------------------------------------
+
+absl::StatusOr<ExitCode> Write(const ManifestArguments& arguments, Session& session) {
+  if (arguments.output.empty()) {
+    return CannotRun(InvalidArgument("name the new manifest, as -o job.kiln"));
+  }
+  KILN_ASSIGN_OR_RETURN(const Shard shard, CannotRun(Shard::Parse(arguments.shard)));
+  KILN_ASSIGN_OR_RETURN(const auto writer,
+                        CannotRun(About("cannot write", ManifestWriter::Create(arguments.output))));
+  v1::ManifestOrigin origin;
+  for (const std::string& path : arguments.files) {
+    KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path));
+    KILN_RETURN_IF_ERROR(ForEach(file, path, [&](const NamedRequest& named) {
+      const bool is_wanted =
+          named.name.find(arguments.kernel) != std::string::npos &&
+          (arguments.target.empty() || TargetName(named.request->target()) == arguments.target) &&
+          shard.Has(named);
+      return is_wanted ? writer->Add(named) : absl::OkStatus();
+    }));
+    Merge(file.origin(), origin);
+  }
+  KILN_RETURN_IF_ERROR(CannotRun(About("cannot write", writer->Finish(origin))));
+  session.console().err << fmt::format("{} in {}\n", FormatCount(writer->requests(), "request"),
+                                       arguments.output);
+  return kOk;
+}
+
+// --- diff --------------------------------------------------------------------------------------
+
+// A request without its source, by path: "options.num_warps" → "8".
+struct Summary {
+  std::string name;
+  std::string target;
+  std::map<std::string, std::string> fields;
+};
+
+using Summaries = std::map<Digest, Summary>;
+
+absl::StatusOr<Summaries> Summarize(const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path));
+  Summaries summaries;
+  KILN_RETURN_IF_ERROR(ForEach(file, path, [&](const NamedRequest& named) {
+    Json json = RequestJson(*named.request);
+    json["source"] = Digest::Of(named.request->source().text()).ShortHex();
+    const FlatFields flat = Flatten(json);
+    summaries[RequestDigest(*named.request)] = {
+        named.name, TargetName(named.request->target()), {flat.begin(), flat.end()}};
+    return absl::OkStatus();
+  }));
+  return summaries;
+}
+
+// "num_warps: 4, 8".
+std::vector<std::string> Differences(const Summary& a, const Summary& b) {
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [field, value] : a.fields) both[field].first = value;
+  for (const auto& [field, value] : b.fields) both[field].second = value;
+  std::vector<std::string> differences;
+  for (const auto& [field, values] : both) {
+    if (values.first == values.second) continue;
+    differences.push_back(fmt::format("{}: {}, {}", field,
+                                      values.first.empty() ? "-" : values.first,
+                                      values.second.empty() ? "-" : values.second));
+  }
+  return differences;
+}
+
+// What differs from the nearest of `others` that has the same name and target.
+std::vector<std::string> NearestDifferences(const Summary& one, const Summaries& others) {
+  std::vector<std::string> nearest;
+  for (const auto& [digest, other] : others) {
+    if (other.name != one.name || other.target != one.target) continue;
+    std::vector<std::string> differences = Differences(one, other);
+    if (nearest.empty() || differences.size() < nearest.size()) nearest = std::move(differences);
+  }
+  return nearest;
+}
+
+absl::StatusOr<ExitCode> Diff(const ManifestArguments& arguments, Session& session) {
+  if (arguments.files.size() != 2) return CannotRun(InvalidArgument("diff takes two manifests"));
+  KILN_ASSIGN_OR_RETURN(const Summaries before, Summarize(arguments.files[0]));
+  KILN_ASSIGN_OR_RETURN(const Summaries after, Summarize(arguments.files[1]));
+  Console& console = session.console();
+  uint64_t different = 0;
+  const auto tell = [&](const char* sign, const Summaries& these, const Summaries& those) {
+    for (const auto& [digest, one] : these) {
+      if (those.contains(digest)) continue;
+      ++different;
+      const auto nearest = NearestDifferences(one, those);
+      if (session.json()) {
+        console.out << Dump(Json{{"side", sign},
+                                 {"digest", digest.Hex()},
+                                 {"name", one.name},
+                                 {"target", one.target},
+                                 {"differences", nearest}})
+                    << '\n';
+        continue;
+      }
+      console.out << sign << ' ' << Printable(one.name) << ' ' << one.target << '\n';
+      for (const std::string& line : nearest) console.out << "    " << Printable(line) << '\n';
+    }
+  };
+  tell("-", before, after);
+  tell("+", after, before);
+  console.out.flush();
+  return different == 0 ? kOk : kFailed;
+}
+
+// --- check -------------------------------------------------------------------------------------
+
+absl::StatusOr<ExitCode> Check(const ManifestArguments& arguments, Session& session) {
+  Console& console = session.console();
+  ExitCode code = kOk;
+  for (const std::string& path : arguments.files) {
+    KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path));
+    std::vector<Digest> digests;
+    uint64_t unreadable = 0;
+    while (const auto named = file.Next()) {
+      if (named->request.ok()) {
+        digests.push_back(RequestDigest(*named->request));
+        continue;
+      }
+      ++unreadable;
+      Fail(console, path, Annotate(named->request.status(), named->name));
+    }
+    std::sort(digests.begin(), digests.end());
+    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+    const size_t requests = digests.size();
+    const Digest digest = ManifestDigest(std::move(digests));
+    const bool is_whole =
+        file.manifest() == nullptr || file.manifest()->index().digest() == digest.Bytes();
+    if (unreadable == 0 && !is_whole) {
+      Fail(console, path, DataLoss("the requests are not those that its digest names"));
+    }
+    if (unreadable > 0 || !is_whole) code = kFailed;
+    if (session.json()) {
+      console.out << Dump(Json{{"file", path},
+                               {"requests", requests},
+                               {"unreadable", unreadable},
+                               {"digest", digest.Hex()}})
+                  << std::endl;
+    } else if (code == kOk) {
+      console.out << fmt::format("{}: {}, {}\n", Printable(path), FormatCount(requests, "request"),
+                                 digest.Hex());
+    }
+  }
+  return code;
+}
+
+absl::StatusOr<ExitCode> RunManifest(const ManifestArguments& arguments, Session& session) {
+  if (arguments.action == "show") return Show(arguments, session);
+  if (arguments.action == "merge" || arguments.action == "subset") return Write(arguments, session);
+  if (arguments.action == "diff") return Diff(arguments, session);
+  if (arguments.action == "check") return Check(arguments, session);
+  return CannotRun(
+      InvalidArgument("'{}' is none of show, merge, diff, subset, check", arguments.action));
+}
+
+}  // namespace
+
+void AddManifest(CommandParser& parser) {
+  auto [command, arguments] = parser.AddSubcommand(
+      "manifest", "Show, merge, compare, divide, check recorded requests", RunManifest);
+  command.Add("ACTION", arguments.action, "show, merge, diff, subset or check",
+              {.is_required = true});
+  command.Add("MANIFEST", arguments.files, "Manifests, or files with one JSON request a line",
+              {.is_required = true, .is_path = true});
+  command.Add("-o,--output", arguments.output, "merge, subset: the new manifest",
+              {.value_name = "FILE", .is_path = true});
+  command.Add("--kernel", arguments.kernel, "subset: only kernels whose name has this text");
+  command.Add("--target", arguments.target, "subset: only for this target, as cuda:90");
+  command.Add("--shard", arguments.shard, "subset: only a part, as 3/16", {.value_name = "K/N"});
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,169 @@
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/output/format.h"
+#include "client/cli/requests/manifest_writer.h"
+#include "client/cli/requests/request_file.h"
+#include "storage/base/clock.h"
+
+namespace kiln::cli {
+namespace {
+
+struct RecordArguments {
+  std::string output = "job.kiln";
+  std::string job;
+  std::vector<std::string> command;
+};
+
+// What a shell adds to the number of the signal that ended a command.
+constexpr int kSignalExit = 128;
+
+// The job that gets this command's signals.
+volatile sig_atomic_t g_job = 0;
+
+void Forward(int signal_number) {
+  if (g_job > 0) ::kill(g_job, signal_number);
+}
+
+// The terminal sends the job its Ctrl-C itself. What others send to this command is the job's.
+void LeaveSignalsToJob() {
+  struct sigaction action {};
+  action.sa_handler = SIG_IGN;
+  for (const int ignored : {SIGINT, SIGQUIT}) ::sigaction(ignored, &action, nullptr);
+  action.sa_handler = Forward;
+  action.sa_flags = SA_RESTART;
+  for (const int sent : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaction(sent, &action, nullptr);
+}
+
+std::vector<std::string> Environment(const std::string& recording, const std::string& job) {
+  std::vector<std::string> environment;
+  for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
+  const auto set = [&](const std::string& name, const std::string& value) {
+    std::erase_if(environment, [&](const std::string& one) { return one.starts_with(name + "="); });
+    environment.push_back(name + "=" + value);
+  };
+  set("KILN_MODE", "record");
+  set("KILN_MANIFEST", recording);
+  if (!job.empty()) set("KILN_JOB", job);
+  return environment;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& each : strings) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Runs the job to its end, and returns what a shell would.
+absl::StatusOr<int> RunJob(std::vector<std::string> command, std::vector<std::string> environment) {
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  ::sigemptyset(&defaults);
+  for (const int each : {SIGINT, SIGQUIT}) ::sigaddset(&defaults, each);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  LeaveSignalsToJob();
+  pid_t job = 0;
+  const int error = ::posix_spawnp(&job, command.front().c_str(), nullptr, &attributes,
+                                   Pointers(command).data(), Pointers(environment).data());
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) return CannotRun(About(command.front(), ErrnoStatus(error, "cannot run it")));
+  g_job = job;
+  int status = 0;
+  while (::waitpid(job, &status, 0) < 0) {
+    if (errno != EINTR) return ErrnoStatus(errno, "wait for the job");
+  }
+  g_job = 0;
+  return WIFSIGNALED(status) ? kSignalExit + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+// Writes the recorded lines as a manifest. Lines that cannot be read are told and left out.
+absl::StatusOr<uint64_t> Pack(const std::string& recording, const RecordArguments& arguments,
+                              Session& session) {
+  KILN_ASSIGN_OR_RETURN(const auto writer, ManifestWriter::Create(arguments.output));
+  v1::ManifestOrigin origin;
+  std::error_code error;
+  if (std::filesystem::exists(recording, error)) {
+    KILN_ASSIGN_OR_RETURN(RequestFile file, RequestFile::Open(recording));
+    while (const auto named = file.Next()) {
+      if (named->request.ok()) {
+        KILN_RETURN_IF_ERROR(writer->Add(*named));
+      } else {
+        Fail(session.console(), "left out", Annotate(named->request.status(), named->name));
+      }
+    }
+    origin = file.origin();
+  }
+  if (!arguments.job.empty()) origin.set_job(arguments.job);
+  for (const std::string& word : arguments.command) origin.add_command(word);
+  origin.set_host(HostName());
+  origin.set_created_unix_ms(SystemClock().UnixMillis());
+  (*origin.mutable_versions())["kiln"] = KILN_VERSION;
+  KILN_RETURN_IF_ERROR(writer->Finish(origin));
+  return writer->requests();
+}
+
+absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& session) {
+  // Absolute, since the job may change its folder.
+  std::error_code error;
+  const std::string recording =
+      std::filesystem::absolute(arguments.output, error).string() + ".recording.jsonl";
+  if (::access(recording.c_str(), F_OK) == 0) {
+    return CannotRun(
+        AlreadyExists("{} is there: another recording runs, or one was interrupted", recording),
+        "what was recorded is a manifest: kiln manifest merge it, or remove it");
+  }
+  // Before a long job rather than after it.
+  const UniqueFd writable(::open(recording.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!writable) return CannotRun(About("cannot write", ErrnoStatus(errno, recording)));
+
+  const absl::StatusOr<int> code = RunJob(arguments.command, Environment(recording, arguments.job));
+  if (!code.ok()) {
+    ::unlink(recording.c_str());
+    return code.status();
+  }
+  const absl::StatusOr<uint64_t> packed = Pack(recording, arguments, session);
+  Console& console = session.console();
+  if (packed.ok()) {
+    ::unlink(recording.c_str());
+    console.err << fmt::format("kiln record: {} in {}\n", FormatCount(*packed, "kernel"),
+                               arguments.output);
+    if (*packed == 0) {
+      console.err << "  try: is the plug-in on in the job? docs/python.md says how\n";
+    }
+  } else {
+    Fail(console, "cannot write",
+         CannotRun(packed.status(), fmt::format("what was recorded is in {}", recording)));
+  }
+  return static_cast<ExitCode>(*code);
+}
+
+}  // namespace
+
+void AddRecord(CommandParser& parser) {
+  auto [command, arguments] = parser.AddSubcommand(
+      "record", "Run a job and record the kernels that it asks for", RunRecord);
+  command.Add("-o,--output", arguments.output, "The manifest (default: job.kiln)",
+              {.value_name = "FILE", .is_path = true});
+  command.Add("--job", arguments.job, "The job's name");
+  command.Add("COMMAND", arguments.command, "The job, behind --", {.is_required = true});
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,135 @@
+#include "client/cli/requests/manifest_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "client/cli/requests/manifest_frame.h"
+#include "client/cli/requests/request_json.h"
+#include "storage/base/limits.h"
+
+namespace kiln::cli {
+namespace {
+
+std::string Serialized(const google::protobuf::Message& message) {
+  return message.SerializeAsString();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(std::string path) {
+  std::string unfinished = fmt::format("{}.{}.unfinished", path, ::getpid());
+  UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) return ErrnoStatus(errno, path);
+  std::unique_ptr<ManifestWriter> writer(
+      new ManifestWriter(std::move(path), std::move(unfinished), std::move(file)));
+  KILN_RETURN_IF_ERROR(writer->Write(kManifestMagic));
+  return writer;
+}
+
+ManifestWriter::ManifestWriter(std::string path, std::string unfinished, UniqueFd file)
+    : path_(std::move(path)), unfinished_(std::move(unfinished)), file_(std::move(file)) {}
+
+ManifestWriter::~ManifestWriter() {
+  if (!unfinished_.empty()) ::unlink(unfinished_.c_str());
+}
+
+absl::Status ManifestWriter::Add(const NamedRequest& named) {
+  const Digest digest = RequestDigest(*named.request);
+  const auto [known, is_new] = digests_.try_emplace(digest, index_.counts_size());
+  if (!is_new) {
+    const int at = known->second;
+    index_.set_counts(at, index_.counts(at) + named.recorded.count);
+    index_.set_compile_micros(at,
+                              std::max(index_.compile_micros(at), named.recorded.compile_micros));
+    return absl::OkStatus();
+  }
+  index_.add_counts(named.recorded.count);
+  index_.add_compile_micros(named.recorded.compile_micros);
+
+  v1::ManifestRequest& entry = *page_.add_requests();
+  v1::CompileRequest& request = *entry.mutable_request();
+  request = *named.request;
+  request.clear_stages();
+  request.clear_cache_policy();
+  request.clear_priority();
+  request.clear_job();
+  request.mutable_source()->set_name(named.name);
+  const std::string text = std::move(*request.mutable_source()->mutable_text());
+  request.mutable_source()->clear_text();
+  const Digest source = Digest::Of(text);
+  const auto [place, is_first] = sources_.try_emplace(source);
+  if (is_first) {
+    KILN_ASSIGN_OR_RETURN(place->second, WriteFrame(text));
+  }
+  entry.set_source_digest(std::string(source.Bytes()));
+  entry.set_source_offset(place->second.offset());
+  entry.set_source_size(place->second.size());
+  entry.set_digest(std::string(digest.Bytes()));
+  for (const std::string& target : named.recorded.same_ir_targets) {
+    entry.add_same_ir_targets(target);
+  }
+  page_bytes_ += entry.ByteSizeLong();
+  const bool is_full = page_.requests_size() >= limits::kManifestPageRequestsMax ||
+                       page_bytes_ >= limits::kManifestPageBytes;
+  return is_full ? WritePage() : absl::OkStatus();
+}
+
+absl::Status ManifestWriter::Finish(const v1::ManifestOrigin& origin) {
+  if (page_.requests_size() > 0) KILN_RETURN_IF_ERROR(WritePage());
+  std::vector<Digest> digests;
+  for (const auto& [digest, number] : digests_) digests.push_back(digest);
+  index_.set_format(kManifestFormat);
+  index_.set_digest(std::string(ManifestDigest(std::move(digests)).Bytes()));
+  index_.set_sources(sources_.size());
+  *index_.mutable_origin() = origin;
+  KILN_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(Serialized(index_)));
+  const ManifestTrailer trailer{offset_, frame.size(), Digest::Of(frame)};
+  KILN_RETURN_IF_ERROR(Write(frame));
+  KILN_RETURN_IF_ERROR(Write(trailer.Encode()));
+  if (::fsync(file_.get()) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) {
+    return ErrnoStatus(errno, path_);
+  }
+  unfinished_.clear();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ManifestPlace> ManifestWriter::WriteFrame(std::string_view content) {
+  KILN_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(content));
+  v1::ManifestPlace place;
+  place.set_offset(offset_);
+  place.set_size(frame.size());
+  KILN_RETURN_IF_ERROR(Write(frame));
+  return place;
+}
+
+absl::Status ManifestWriter::WritePage() {
+  KILN_ASSIGN_OR_RETURN(*index_.add_pages(), WriteFrame(Serialized(page_)));
+  page_.Clear();
+  page_bytes_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status ManifestWriter::Write(std::string_view bytes) {
+  offset_ += bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, path_);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+Digest ManifestDigest(std::vector<Digest> requests) {
+  std::sort(requests.begin(), requests.end());
+  DigestBuilder builder;
+  for (const Digest& request : requests) builder.Update(request.Bytes());
+  return builder.Finish();
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,177 @@
+"""Recording a job, looking at what was recorded, and warming another daemon with it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from job import Job
+from places import KERNELS as SOURCES, ROOT, TOOLCHAIN
+
+PYTHON = TOOLCHAIN / "bin" / "python"
+PROGRAM = ROOT / "tests" / "testing" / "jobs" / "triton_job.py"
+KERNELS = ("vector_add", "softmax", "descriptor_matmul")
+
+
+def run(program, *arguments, **more):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300, **more)
+
+
+@pytest.fixture(scope="module")
+def kiln(programs):
+    """`kiln manifest` and `kiln record`, which ask no daemon."""
+    return lambda *arguments, **more: run(programs.kiln, *arguments, **more)
+
+
+@pytest.fixture(scope="module")
+def recorded(daemon, kiln, tmp_path_factory):
+    """The manifest of a job that compiles KERNELS, and what `kiln record` said of it."""
+    folder = tmp_path_factory.mktemp("recorded")
+    shutil.copytree(SOURCES, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = Job(folder, PYTHON, daemon.root).environment
+    path = folder / "job.kiln"
+    commands = "".join(json.dumps({"compile": {"kernel": kernel, "target": "cuda:90", "options": {}}}) + "\n" for kernel in KERNELS)
+    done = kiln("record", "-o", path, "--job", "example", "--", PYTHON, "-B", PROGRAM, folder, env=environment, input=commands)
+    assert done.returncode == 0, done.stderr
+    return path, done.stderr
+
+
+def objects(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_recorded_job_says_what_it_was(recorded, kiln):
+    path, said = recorded
+    assert f"{len(KERNELS)} kernels in {path}" in said
+    shown = kiln("manifest", "show", path).stdout
+    assert all(word in shown for word in (*KERNELS, "cuda:90", "example")), shown
+    *requests, origin = objects(kiln("manifest", "show", path, "--json"))
+    assert sorted(one["name"] for one in requests) == sorted(KERNELS)
+    assert origin["manifest"]["job"] == "example" and origin["manifest"]["versions"]["triton"] == "3.6.0"
+    assert not list(path.parent.glob("*.recording.jsonl"))
+
+
+def test_lines_and_manifest_are_the_same_requests(recorded, kiln, tmp_path):
+    path, _ = recorded
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(kiln("manifest", "show", path, "--json").stdout)
+    assert kiln("manifest", "merge", lines, lines, "-o", tmp_path / "again.kiln").returncode == 0
+    assert kiln("manifest", "diff", path, tmp_path / "again.kiln").returncode == 0
+    digests = {one["digest"] for one in objects(kiln("manifest", "check", path, lines, tmp_path / "again.kiln", "--json"))}
+    assert len(digests) == 1
+    counts = {one["recorded"]["count"] for one in objects(kiln("manifest", "show", tmp_path / "again.kiln", "--json")) if "name" in one}
+    assert counts == {2}
+
+
+def test_another_node_is_warm_before_the_job_and_no_compiler_runs(recorded, other_daemon):
+    path, _ = recorded
+    with other_daemon as other:
+        first = other.kiln("warm", path, "--json").objects()[-1]["summary"]
+        again = other.kiln("warm", path, "--json").objects()[-1]["summary"]
+        assert (first["compiled"], again["hit"]) == (len(KERNELS), len(KERNELS))
+        with Job(path.parent, PYTHON, other.root, cache="warm", KILN_MODE="require") as job:
+            assert all("hash" in job.compile(kernel) for kernel in KERNELS)
+        assert other.kiln("stats", "--json").objects()[0]["compiles"] == len(KERNELS)
+
+
+def test_a_kernel_that_another_gpu_lowers_otherwise_is_named(recorded, daemon):
+    """Before Hopper, Triton's first stage makes pointers of tensor descriptors."""
+    path, _ = recorded
+    warmed = daemon.kiln("warm", path, "--target", "cuda:80")
+    assert "made for another GPU" in warmed.error and "descriptor_matmul" in warmed.error, warmed.error
+    assert "vector_add" not in warmed.error
+    named = {one["name"] for one in daemon.kiln("warm", path, "--target", "cuda:80", "--json").objects() if one.get("ir_differs")}
+    assert named == {"descriptor_matmul"}
+
+
+def test_shards_are_together_the_whole(recorded, kiln, daemon, tmp_path):
+    path, _ = recorded
+    parts = [tmp_path / f"{number}.kiln" for number in (1, 2, 3)]
+    for number, part in enumerate(parts, 1):
+        assert kiln("manifest", "subset", path, "--shard", f"{number}/3", "-o", part).returncode == 0
+        warmed = daemon.kiln("warm", path, "--shard", f"{number}/3", "--json").objects()[-1]["summary"]["requests"]
+        assert warmed == objects(kiln("manifest", "check", part, "--json"))[0]["requests"]
+    assert kiln("manifest", "merge", *parts, "-o", tmp_path / "all.kiln").returncode == 0
+    assert kiln("manifest", "diff", path, tmp_path / "all.kiln").returncode == 0
+
+
+def test_a_diff_names_what_is_not_the_same(recorded, kiln, tmp_path):
+    path, _ = recorded
+    *requests, _ = objects(kiln("manifest", "show", path, "--json"))
+    for one in requests:
+        if one["name"] == "softmax":
+            one["options"]["num_warps"] = 16
+    (tmp_path / "other.jsonl").write_text("".join(json.dumps(one) + "\n" for one in requests))
+    told = kiln("manifest", "diff", path, tmp_path / "other.jsonl")
+    assert told.returncode == 1 and told.stdout.count("softmax") == 2 and "options.num_warps: " in told.stdout, told.stdout
+
+
+def test_the_jobs_status_is_that_of_the_command(kiln, tmp_path):
+    assert kiln("record", "-o", tmp_path / "a", "--", "sh", "-c", "exit 7").returncode == 7
+    assert kiln("record", "-o", tmp_path / "b", "--", "sh", "-c", "kill -9 $$").returncode == 128 + signal.SIGKILL
+    missing = kiln("record", "-o", tmp_path / "c", "--", "no-such-program")
+    assert missing.returncode == 2 and "no-such-program" in missing.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "b"]
+    unwritable = kiln("record", "-o", tmp_path / "none" / "a", "--", "touch", tmp_path / "ran")
+    assert unwritable.returncode == 2 and not (tmp_path / "ran").exists()
+
+
+def test_a_signal_is_the_jobs_and_what_it_had_recorded_is_kept(programs, kiln, recorded, tmp_path):
+    line = kiln("manifest", "show", recorded[0], "--json").stdout.splitlines()[0]
+    (tmp_path / "line").write_text(line + "\n")
+    script = f"trap 'exit 5' TERM; cat {tmp_path}/line >> $KILN_MANIFEST; echo ready; while :; do sleep 0.1; done"
+    with subprocess.Popen([programs.kiln, "record", "-o", tmp_path / "job.kiln", "--", "sh", "-c", script], stdout=subprocess.PIPE) as running:
+        assert running.stdout.readline() == b"ready\n"
+        os.kill(running.pid, signal.SIGTERM)
+        assert running.wait(60) == 5
+    assert objects(kiln("manifest", "check", tmp_path / "job.kiln", "--json"))[0]["requests"] == 1
+
+
+def test_an_interrupted_recording_is_a_manifest_and_is_not_written_over(programs, kiln, recorded, tmp_path):
+    script = f"{programs.kiln} manifest show {recorded[0]} --json | head -n 1 >> $KILN_MANIFEST; kill -9 $PPID"
+    killed = kiln("record", "-o", tmp_path / "job.kiln", "--", "sh", "-c", script)
+    assert killed.returncode == -signal.SIGKILL
+    left = tmp_path / "job.kiln.recording.jsonl"
+    again = kiln("record", "-o", tmp_path / "job.kiln", "--", "true")
+    assert again.returncode == 2 and str(left) in again.stderr
+    assert objects(kiln("manifest", "check", left, "--json"))[0]["requests"] == 1
+
+
+@pytest.mark.parametrize("harm", ["cut off", "a byte", "foreign", "newer", "the end alone"])
+def test_a_harmed_manifest_is_refused_and_nothing_of_it_is_believed(recorded, kiln, daemon, tmp_path, harm):
+    whole = recorded[0].read_bytes()
+    path = tmp_path / "harmed.kiln"
+    path.write_bytes({
+        "cut off": whole[:-100],
+        "a byte": whole[:200] + bytes([whole[200] ^ 1]) + whole[201:],
+        "foreign": whole[:8] + b"x" * 200,
+        "newer": whole[:-8] + b"KILNMNG\n",
+        "the end alone": whole[:8] + whole[-64:],
+    }[harm])
+    checked = kiln("manifest", "check", path)
+    assert checked.returncode != 0 and "manifest" in checked.stderr, checked
+    warmed = daemon.kiln("warm", path)
+    assert warmed.code != 0
+
+
+def test_a_budget_ends_a_warm_and_a_second_goes_on(recorded, other_daemon):
+    path, _ = recorded
+    with other_daemon as other:
+        stopped = other.kiln("warm", path, "--budget", "1ms", "--jobs", "1")
+        assert stopped.code == 1 and "run the command again" in stopped.error, stopped.error
+        assert other.kiln("warm", path).code == 0
+    for wrong in ("--budget", "soon"), ("--shard", "3"), ("--shard", "4/3"), ("--shard", "0/3"):
+        assert other.kiln("warm", path, *wrong).code == 2
+
+
+def test_a_failure_ends_a_warm_that_is_to_end_by_it(recorded, kiln, daemon, tmp_path):
+    *requests, _ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    bad = {**requests[0], "name": "bad", "source": "module {"}
+    (tmp_path / "bad.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (bad, *requests)))
+    all_of_it = daemon.kiln("warm", tmp_path / "bad.jsonl", "--json").objects()[-1]["summary"]
+    assert (all_of_it["failed"], all_of_it["requests"]) == (1, len(requests) + 1)
+    ended = daemon.kiln("warm", tmp_path / "bad.jsonl", "--fail-on-error", "--jobs", "1", "--json").objects()[-1]["summary"]
+    assert ended["failed"] == 1 and ended["requests"] <= 2
