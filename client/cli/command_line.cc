@@ -28,8 +28,8 @@ void AddGlobalOptions(Arguments arguments, GlobalOptions& options) {
 
 // In the order of the help.
 constexpr AddCommand* kCommands[] = {
-    AddCompile,          AddRecord, AddWarm,  AddManifest, AddGet,    AddLs,    AddInspect,
-    AddReproduce,        AddStats,  AddEvict, AddPin,      AddVerify, AddDrain, AddDoctor,
+    AddCompile,          AddRecord, AddWarm, AddWait,  AddManifest, AddGet,    AddLs,    AddInspect,
+    AddReproduce,        AddStats,  AddWhy,  AddEvict, AddPin,      AddVerify, AddDrain, AddDoctor,
     AddToolchainCommand, AddVersion};
 
 }  // namespace

@@ -151,6 +151,7 @@ std::vector<RequestDifference> Compare(const RequestFields& asked, const Request
 struct Search {
   const CallContext& context;
   BlobStore& blobs;
+  const Digest key;  // what was asked for may be stored by now
   const std::string name;
   const bool is_mangled;
   const RequestFields asked;
@@ -160,6 +161,7 @@ struct Search {
   // False: enough has been read.
   bool Look(const FoundArtifact& found) {
     ++result.records;
+    if (found.record->key == key) return true;
     // Most are of other kernels; that their documents need not be parsed for.
     if (found.record->document.find(name) == std::string::npos) return true;
     const auto document = ParseDocument(found.record->document);
@@ -197,7 +199,10 @@ struct Search {
 absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Clock& clock,
                                           ArtifactIndex& index, BlobStore& blobs,
                                           const CompileJob& asked) {
-  Search search{context, blobs, KernelNameOf(asked.request.source),
+  Search search{context,
+                blobs,
+                asked.key,
+                KernelNameOf(asked.request.source),
                 asked.request.source.kind == SourceKind::kCudaCxx,
                 ParseFields(WriteRequest(asked)).value_or(RequestFields())};
   search.result.has_seen_all = search.name.empty();

@@ -36,11 +36,11 @@ struct NearestSearch {
   bool has_seen_all = false;  // false: a limit ended it
 };
 
-// The stored artifact of a kernel of the same name whose request differs from `asked` in the fewest
-// things; the youngest of several such. The name is that of the entry point in the source, or that
-// of the request where the source does not tell it. Reads no more than kNearestRecordsMax records
-// and kNearestRequestBytesMax of requests. Counts as no use of anything. Errors of the store, and
-// StillWanted's. Blocks.
+// The stored artifact, other than the one that was asked for, of a kernel of the same name whose
+// request differs from `asked` in the fewest things; the youngest of several such. The name is that
+// of the entry point in the source, or that of the request where the source does not tell it. Reads
+// no more than kNearestRecordsMax records and kNearestRequestBytesMax of requests. Counts as no use
+// of anything. Errors of the store, and StillWanted's. Blocks.
 absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Clock& clock,
                                           ArtifactIndex& index, BlobStore& blobs,
                                           const CompileJob& asked);

@@ -175,3 +175,68 @@ def test_a_failure_ends_a_warm_that_is_to_end_by_it(recorded, kiln, daemon, tmp_
     assert (all_of_it["failed"], all_of_it["requests"]) == (1, len(requests) + 1)
     ended = daemon.kiln("warm", tmp_path / "bad.jsonl", "--fail-on-error", "--jobs", "1", "--json").objects()[-1]["summary"]
     assert ended["failed"] == 1 and ended["requests"] <= 2
+
+
+def test_the_status_of_a_warm_is_what_is_stored(recorded, other_daemon):
+    path, _ = recorded
+    with other_daemon as other:
+        empty = other.kiln("warm", path, "--status", "--json")
+        assert empty.code == 1 and empty.objects()[0] == {
+            "state": "partial", "total": 3, "stored": 0, "failed": [], "missing": [f"{kernel} for cuda:90" for kernel in KERNELS], "missing_count": 3}
+        assert other.kiln("warm", path).code == 0
+        complete = other.kiln("warm", path, "--status")
+        assert (complete.code, complete.out) == (0, "complete: 3 of 3 kernels stored\n")
+        softmax, = (one["key"] for one in other.kiln("ls", "--json").objects() if one["name"] == "softmax")
+        assert other.kiln("evict", softmax).code == 0
+        partial = other.kiln("warm", path, "--status")
+        assert partial.code == 1 and "partial: 2 of 3 kernels stored\n  missing: softmax for cuda:90\n" == partial.out
+    gone = other.kiln("warm", path, "--status")
+    assert gone.code == 2, gone
+
+
+def test_a_kernel_that_does_not_compile_ends_a_wait_and_is_named(recorded, kiln, daemon, tmp_path):
+    first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    (tmp_path / "bad.jsonl").write_text(json.dumps({**first, "name": "bad", "source": "module {"}) + "\n" + json.dumps(first) + "\n")
+    assert daemon.kiln("warm", tmp_path / "bad.jsonl").code == 1
+    waited = daemon.kiln("wait", tmp_path / "bad.jsonl", "--timeout", "1m")
+    assert waited.code == 1 and "failed: 1 of 2 kernels stored, 1 not compiling\n  does not compile: bad for cuda:90: " in waited.out, waited
+
+
+def test_many_wait_while_the_daemon_restarts_and_one_warms(recorded, other_daemon):
+    path, _ = recorded
+    with other_daemon as other:
+        waiting = [other.start_kiln("wait", path, "--timeout", "2m") for _ in range(4)]
+        over = other.kiln("wait", path, "--timeout", "1s")
+        assert over.code == 1 and "--timeout" in over.error and over.out.startswith("partial: 0 of 3 "), over
+    with other_daemon as other:
+        assert all(one.poll() is None for one in waiting)
+        assert other.kiln("warm", path).code == 0
+        for one in waiting:
+            out, error = one.communicate(timeout=60)
+            assert (one.returncode, out) == (0, "complete: 3 of 3 kernels stored\n"), error
+
+
+def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_path):
+    """It names the stored kernel that comes closest, and the line of the source that differs."""
+    *requests, _ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    plain, = (one for one in requests if one["name"] == "softmax")
+    warps = {**plain, "options": {**plain["options"], "num_warps": 16}}
+    edited = {**plain, "source": plain["source"].replace("0xFF800000", "0xFF700000")}
+    assert edited["source"] != plain["source"]
+    with other_daemon as other:
+        def compile_for(job, line):
+            (tmp_path / "one.jsonl").write_text(json.dumps(line) + "\n")
+            assert other.kiln("warm", tmp_path / "one.jsonl", "--job", job).code == 0
+
+        compile_for("first", plain)
+        alone = other.kiln("why", "softmax", "--json").objects()[0]
+        assert alone["nearest"] is None and alone["job"] == "first"
+        compile_for("second", warps)
+        told = other.kiln("why", "--last-miss")
+        assert "job second" in told.out and "num_warps: asked 16, stored " in told.out, told
+        compile_for("third", edited)
+        told = other.kiln("why", "--job", "third")
+        assert "source: asked " in told.out and "line " in told.out and "0xFF700000" in told.out and "0xFF800000" in told.out, told
+        assert len(other.kiln("why", "--job", "third", "--json").objects()) == 1
+        assert other.kiln("why", "--job", "none").code == 1
+        assert other.kiln("why").code == 2 and other.kiln("why", "softmax", "--last-miss").code == 2

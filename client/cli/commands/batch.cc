@@ -322,11 +322,14 @@ class Batch {
     const uint64_t joined = outcomes_[v1::OUTCOME_JOINED];
     const uint64_t compiled = outcomes_[v1::OUTCOME_COMPILED];
     if (session_.json()) {
-      const Json summary = {
-          {"requests", answers_}, {"hit", hit},
-          {"joined", joined},     {"compiled", compiled},
-          {"failed", failed_},    {"ms", Milliseconds(wall)},
-          {"bytes", bytes_},      {"error", NullIfEmpty(!ended.ok() ? Summarize(ended) : stopped_)}};
+      const Json summary = {{"requests", answers_},
+                            {"hit", hit},
+                            {"joined", joined},
+                            {"compiled", compiled},
+                            {"failed", failed_},
+                            {"ms", Milliseconds(wall)},
+                            {"bytes", bytes_},
+                            {"error", NullIfEmpty(!ended.ok() ? Summarize(ended) : stopped_)}};
       console_.out << Dump(Json{{"summary", summary}}) << std::endl;
     } else {
       console_.err << fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed, {}\n",

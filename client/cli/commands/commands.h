@@ -6,7 +6,8 @@
 namespace kiln::cli {
 
 using AddCommand = void(CommandParser& parser);
-AddCommand AddCompile, AddRecord, AddWarm, AddManifest, AddGet, AddLs, AddInspect, AddReproduce,
-    AddStats, AddEvict, AddPin, AddVerify, AddDrain, AddDoctor, AddToolchainCommand, AddVersion;
+AddCommand AddCompile, AddRecord, AddWarm, AddWait, AddManifest, AddGet, AddLs, AddInspect,
+    AddReproduce, AddStats, AddWhy, AddEvict, AddPin, AddVerify, AddDrain, AddDoctor,
+    AddToolchainCommand, AddVersion;
 
 }  // namespace kiln::cli

@@ -92,7 +92,7 @@ absl::StatusOr<ExitCode> RunCompile(const CompileArguments& arguments, Session& 
   options.requests = arguments.requests;
   options.total = arguments.requests.empty()
                       ? arguments.files.size() * arguments.flags.targets.size()
-                      : CountRequests(arguments.requests, arguments.flags);
+                      : CountRequests({arguments.requests}, arguments.flags);
   options.nvdisasm = arguments.nvdisasm;
   options.output = output.get();
   return RunBatch(*client, session, std::move(source), options);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/cli/commands/command_parser.h"
+#include "client/cli/commands/errors.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/requests/request_json.h"
 #include "storage/base/units.h"
@@ -69,6 +70,27 @@ NamedRequestSource Multiplied(NamedRequestSource next, std::vector<v1::Target> t
     position = (position + 1) % targets.size();
     return current;
   };
+}
+
+// The requests of a manifest, or the lines that are not empty. Nothing where the file cannot be
+// read twice.
+std::optional<uint64_t> CountLines(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  if (ManifestReader::IsManifest(path)) {
+    const auto manifest = ManifestReader::Open(path);
+    if (!manifest.ok()) return std::nullopt;
+    return static_cast<uint64_t>(manifest->index().counts_size());
+  }
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream.is_open()) return std::nullopt;
+  uint64_t count = 0;
+  for (char first; stream.get(first);) {
+    if (first == '\n') continue;
+    ++count;
+    stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return count;
 }
 
 }  // namespace
@@ -175,24 +197,26 @@ NamedRequestSource OfShard(NamedRequestSource next, Shard shard) {
   };
 }
 
-std::optional<uint64_t> CountRequests(const std::string& path, const RequestFlags& flags) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  if (ManifestReader::IsManifest(path)) {
-    const auto manifest = ManifestReader::Open(path);
-    if (!manifest.ok()) return std::nullopt;
-    return static_cast<uint64_t>(manifest->index().counts_size()) *
-           std::max<size_t>(1, flags.targets.size());
+absl::StatusOr<NamedRequestSource> OpenRequests(const std::vector<std::string>& files,
+                                                const RequestTemplate& shape, Shard shard) {
+  std::vector<NamedRequestSource> sources;
+  for (const std::string& path : files) {
+    KILN_ASSIGN_OR_RETURN(RequestFile file, About(path, RequestFile::Open(path)));
+    sources.push_back(FromRequestFile(std::move(file), shape));
   }
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream.is_open()) return std::nullopt;
-  uint64_t count = 0;
-  for (char first; stream.get(first);) {
-    if (first == '\n') continue;
-    ++count;
-    stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  return Changed(OfShard(Chained(std::move(sources)), shard),
+                 [](v1::CompileRequest& request) { request.clear_stages(); });
+}
+
+std::optional<uint64_t> CountRequests(const std::vector<std::string>& files,
+                                      const RequestFlags& flags, Shard shard) {
+  uint64_t total = 0;
+  for (const std::string& path : files) {
+    const auto count = CountLines(path);
+    if (!count.has_value()) return std::nullopt;
+    total += *count * std::max<size_t>(1, flags.targets.size());
   }
-  return count * std::max<size_t>(1, flags.targets.size());
+  return (total + shard.count - 1) / shard.count;
 }
 
 }  // namespace kiln::cli

@@ -65,9 +65,15 @@ struct Shard {
 // Only the shard's requests. A request that cannot be read is in the first.
 [[nodiscard]] NamedRequestSource OfShard(NamedRequestSource next, Shard shard);
 
-// How many requests FromRequestFile makes: the lines that are not empty, times the targets. Nothing
-// if the file cannot be read twice.
-[[nodiscard]] std::optional<uint64_t> CountRequests(const std::string& path,
-                                                    const RequestFlags& flags);
+// The requests of all files, of the shard alone. Without `stages`: those are what a line's caller
+// wants back, and another target may not have them.
+[[nodiscard]] absl::StatusOr<NamedRequestSource> OpenRequests(const std::vector<std::string>& files,
+                                                              const RequestTemplate& shape,
+                                                              Shard shard);
+
+// How many requests there will be, about so many for a shard. Nothing where a file cannot be read
+// twice.
+[[nodiscard]] std::optional<uint64_t> CountRequests(const std::vector<std::string>& files,
+                                                    const RequestFlags& flags, Shard shard = {});
 
 }  // namespace kiln::cli

@@ -5,6 +5,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/request_source.h"
+#include "client/cli/commands/warmth.h"
 #include "storage/base/clock.h"
 
 namespace kiln::cli {
@@ -17,37 +18,18 @@ struct WarmArguments {
   std::optional<double> budget_seconds;
   std::string shard;
   bool fail_on_error = false;
+  bool status = false;
 };
-
-absl::StatusOr<NamedRequestSource> OpenAll(const std::vector<std::string>& files,
-                                           const RequestTemplate& shape, Shard shard) {
-  std::vector<NamedRequestSource> sources;
-  for (const std::string& path : files) {
-    KILN_ASSIGN_OR_RETURN(RequestFile file, About(path, RequestFile::Open(path)));
-    sources.push_back(FromRequestFile(std::move(file), shape));
-  }
-  // A line's stages are what its caller wants back, and another target may not have them. Nothing
-  // comes back here, and every stage is stored.
-  return Changed(OfShard(Chained(std::move(sources)), shard),
-                 [](v1::CompileRequest& request) { request.clear_stages(); });
-}
-
-std::optional<uint64_t> CountAll(const std::vector<std::string>& files, const RequestFlags& flags,
-                                 Shard shard) {
-  uint64_t total = 0;
-  for (const std::string& path : files) {
-    const auto count = CountRequests(path, flags);
-    if (!count.has_value()) return std::nullopt;
-    total += *count;
-  }
-  return (total + shard.count - 1) / shard.count;
-}
 
 absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& session) {
   RequestFlags flags = arguments.flags;
   if (flags.fields["priority"].empty()) flags.fields["priority"] = "warm";
   KILN_ASSIGN_OR_RETURN(const RequestTemplate shape, CannotRun(RequestTemplate::Of(flags)));
   KILN_ASSIGN_OR_RETURN(const Shard shard, CannotRun(Shard::Parse(arguments.shard)));
+  if (arguments.status) {
+    WarmthQuestion question{arguments.files, shape, shard};
+    return ShowWarmth(question, session);
+  }
   BatchOptions options;
   if (arguments.budget_seconds) {
     options.stop_at =
@@ -55,10 +37,10 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
                                   std::chrono::duration<double>(*arguments.budget_seconds));
   }
   KILN_ASSIGN_OR_RETURN(NamedRequestSource source,
-                        CannotRun(OpenAll(arguments.files, shape, shard)));
+                        CannotRun(OpenRequests(arguments.files, shape, shard)));
   KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
   options.requests = arguments.files.size() == 1 ? arguments.files.front() : "the manifests";
-  options.total = CountAll(arguments.files, flags, shard);
+  options.total = CountRequests(arguments.files, flags, shard);
   options.is_warming = true;
   options.stops_at_failure = arguments.fail_on_error;
   if (arguments.jobs > 0) {
@@ -85,6 +67,8 @@ void AddWarm(CommandParser& parser) {
               {.value_name = "K/N"});
   command.AddFlag("--fail-on-error", arguments.fail_on_error,
                   "Send no more requests after the first failure");
+  command.AddFlag("--status", arguments.status,
+                  "Compile nothing: say whether everything is in the cache, and what is not");
   AddRequestFlags(command, arguments.flags);
 }
 

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/keys.h"
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "client/cli/requests/request_json.h"
+#include "client/rpc/admin_client.h"
+#include "storage/base/clock.h"
+#include "storage/base/limits.h"
+
+namespace kiln::cli {
+namespace {
+
+using Artifact = admin::v1::ArtifactSummary;
+
+struct WhyArguments {
+  std::string key;
+  std::string job;
+  bool last_miss = false;
+};
+
+constexpr size_t kSourceLinesShownMax = 3;
+constexpr size_t kSourceLineBytesMax = 100;
+
+// A compile that somebody waited for, and the other stored artifact that comes closest.
+struct Explanation {
+  Artifact artifact;
+  v1::NearestResponse nearest;  // without a key where there is none
+  std::vector<std::string> source_lines;
+};
+
+absl::StatusOr<v1::CompileRequest> StoredRequest(AdminClient& admin, const std::string& key,
+                                                 const CallOptions& call) {
+  admin::v1::GetRequestRequest asked;
+  asked.set_key_prefix(Hex(key));
+  KILN_ASSIGN_OR_RETURN(const auto found, admin.GetRequest(call, asked));
+  KILN_ASSIGN_OR_RETURN(const Json document, ParseJson(found.request()));
+  if (!document.contains("request")) return Internal("the daemon's answer is not a request");
+  KILN_ASSIGN_OR_RETURN(v1::CompileRequest request, ParseRequest(document.at("request"), "."));
+  request.set_toolchain(document.value("fingerprint", request.toolchain()));
+  return request;
+}
+
+std::vector<std::string> SplitLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+  return lines;
+}
+
+// "line 12: a" and "  stored: b", of the first lines that are not the same.
+std::vector<std::string> DifferentLines(const std::string& asked, const std::string& stored) {
+  const std::vector<std::string> mine = SplitLines(asked);
+  const std::vector<std::string> others = SplitLines(stored);
+  const auto line = [](const std::vector<std::string>& lines, size_t at) {
+    return at < lines.size() ? lines[at].substr(0, kSourceLineBytesMax) : std::string("(no line)");
+  };
+  std::vector<std::string> different;
+  for (size_t i = 0; i < std::max(mine.size(), others.size()); ++i) {
+    if (line(mine, i) == line(others, i)) continue;
+    if (different.size() == 2 * kSourceLinesShownMax) break;
+    different.push_back(fmt::format("line {}: {}", i + 1, line(mine, i)));
+    different.push_back(fmt::format("  stored: {}", line(others, i)));
+  }
+  return different;
+}
+
+absl::StatusOr<Explanation> Explain(Artifact artifact, AdminClient& admin, Client& client,
+                                    Session& session) {
+  Explanation explanation{std::move(artifact), {}, {}};
+  const auto request =
+      StoredRequest(admin, explanation.artifact.key(), session.Call(kQuestionTime));
+  // Evicted just now, or an artifact of a daemon that did not keep requests.
+  if (!request.ok()) return explanation;
+  KILN_ASSIGN_OR_RETURN(explanation.nearest, client.Nearest(*request, session.Call(kQuestionTime)));
+  const auto& differences = explanation.nearest.differences();
+  const bool is_source = std::any_of(differences.begin(), differences.end(), [](const auto& one) {
+    return one.field() == "source" || one.field() == "source paths";
+  });
+  if (!is_source) return explanation;
+  const auto other = StoredRequest(admin, explanation.nearest.key(), session.Call(kQuestionTime));
+  if (other.ok()) {
+    explanation.source_lines = DifferentLines(request->source().text(), other->source().text());
+  }
+  return explanation;
+}
+
+std::string CompileTime(uint64_t micros) {
+  return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(micros)));
+}
+
+std::string Requester(const Artifact& artifact) {
+  if (!artifact.has_uid()) return "";
+  return fmt::format(" for uid {}{}", artifact.uid(),
+                     artifact.job().empty() ? "" : ", job " + artifact.job());
+}
+
+void PrintExplanation(Console& console, const Explanation& explanation) {
+  const Artifact& artifact = explanation.artifact;
+  const int64_t now_ms = SystemClock().UnixMillis();
+  console.out << fmt::format(
+      "{}  {} for {}\n  compiled {} ago in {} by {}{}\n  used {} since: {} saved\n",
+      Hex(artifact.key()).substr(0, kFingerprintDigitsShown), Printable(artifact.name()),
+      TargetName(artifact.target()), FormatAge(artifact.created_unix_ms(), now_ms),
+      CompileTime(artifact.compile_micros()), artifact.toolchain(), Printable(Requester(artifact)),
+      FormatCount(artifact.hits(), "time"),
+      CompileTime(artifact.hits() * artifact.compile_micros()));
+  const v1::NearestResponse& nearest = explanation.nearest;
+  if (nearest.key().empty()) {
+    console.out << "  no other kernel of this name is stored\n";
+    return;
+  }
+  const bool is_older = nearest.created_unix_ms() <= artifact.created_unix_ms();
+  console.out << fmt::format(
+      "  {}: {}, stored {} ago, differs in\n",
+      is_older ? "the nearest that was stored" : "the nearest, which came later",
+      Hex(nearest.key()).substr(0, kFingerprintDigitsShown),
+      FormatAge(nearest.created_unix_ms(), now_ms));
+  for (const v1::RequestDifference& one : nearest.differences()) {
+    console.out << fmt::format("    {}: asked {}, stored {}\n", Printable(one.field()),
+                               Printable(one.asked()), Printable(one.stored()));
+  }
+  for (const std::string& line : explanation.source_lines) {
+    console.out << "      " << Printable(line) << '\n';
+  }
+}
+
+Json ExplanationJson(const Explanation& explanation) {
+  Json json = ToJson(explanation.artifact);
+  json["saved_micros"] = explanation.artifact.hits() * explanation.artifact.compile_micros();
+  json["nearest"] = explanation.nearest.key().empty() ? Json() : ToJson(explanation.nearest);
+  json["source_lines"] = explanation.source_lines;
+  return json;
+}
+
+// Artifacts that were compiled for the job, or all; without entries of users' own namespaces.
+absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const std::string& job,
+                                               Session& session) {
+  std::vector<Artifact> all;
+  admin::v1::ListArtifactsRequest request;
+  request.set_job(job);
+  do {
+    KILN_ASSIGN_OR_RETURN(const auto page,
+                          admin.ListArtifacts(session.Call(kQuestionTime), request));
+    for (const Artifact& one : page.artifacts()) {
+      if (!one.has_own_uid()) all.push_back(one);
+    }
+    request.set_after(page.next());
+  } while (!request.after().empty());
+  std::stable_sort(all.begin(), all.end(), [](const Artifact& a, const Artifact& b) {
+    return a.created_unix_ms() > b.created_unix_ms();
+  });
+  return all;
+}
+
+absl::StatusOr<std::vector<Artifact>> Chosen(const WhyArguments& arguments, AdminClient& admin,
+                                             Session& session) {
+  if (arguments.key.empty()) {
+    KILN_ASSIGN_OR_RETURN(std::vector<Artifact> all, Compiled(admin, arguments.job, session));
+    if (arguments.last_miss && all.size() > 1) all.resize(1);
+    return all;
+  }
+  KILN_ASSIGN_OR_RETURN(
+      const Digest key,
+      About(arguments.key, ResolveKey(admin, arguments.key, session.Call(kQuestionTime))));
+  admin::v1::InspectArtifactRequest request;
+  request.set_key_prefix(key.Hex());
+  KILN_ASSIGN_OR_RETURN(
+      const auto found,
+      About(arguments.key, admin.InspectArtifact(session.Call(kQuestionTime), request)));
+  return std::vector<Artifact>{found.summary()};
+}
+
+absl::StatusOr<ExitCode> RunWhy(const WhyArguments& arguments, Session& session) {
+  if (arguments.key.empty() == (arguments.job.empty() && !arguments.last_miss)) {
+    return CannotRun(InvalidArgument("name a key, or --last-miss, or --job NAME"));
+  }
+  if (!arguments.key.empty()) KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key)));
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
+  KILN_ASSIGN_OR_RETURN(const std::vector<Artifact> chosen, Chosen(arguments, *admin, session));
+  Console& console = session.console();
+  for (const Artifact& artifact : chosen) {
+    KILN_ASSIGN_OR_RETURN(const Explanation explanation,
+                          Explain(artifact, *admin, *client, session));
+    if (session.json()) {
+      console.out << Dump(ExplanationJson(explanation)) << '\n';
+    } else {
+      PrintExplanation(console, explanation);
+    }
+  }
+  console.out.flush();
+  if (chosen.empty()) console.err << "kiln why: nothing was compiled that is still stored\n";
+  return chosen.empty() ? kFailed : kOk;
+}
+
+}  // namespace
+
+void AddWhy(CommandParser& parser) {
+  auto [command, arguments] = parser.AddSubcommand(
+      "why", "Say why a kernel was compiled: what was stored, and what differs", RunWhy);
+  command.Add("KEY", arguments.key, kKeyHelp);
+  command.AddFlag("--last-miss", arguments.last_miss, "The kernel that was compiled last");
+  command.Add("--job", arguments.job, "Everything that was compiled for this job, newest first");
+}
+
+}  // namespace kiln::cli
