@@ -63,11 +63,11 @@ def run_with_triton(start_with_triton):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Of a test with the mark `one_case`, all cases but the first are slow. A module runs in one process, so that its fixtures are made
-    once; of a module with the mark `spread`, each test does."""
+    once; the tests of one with the mark `spread` run anywhere."""
     seen = set()
     for item in items:
-        group = item.nodeid.partition("[")[0] if item.get_closest_marker("spread") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+        if item.get_closest_marker("spread") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
         if item.get_closest_marker("one_case") is None:
             continue
         test = (item.path, item.originalname)

@@ -8,6 +8,8 @@ from bitcode_functions import defined_functions
 from kiln_triton_worker.libdevice_functions import CALLED, DECLARATION_BITS
 from places import ROOT, TOOLCHAIN, VERSIONS
 
+pytestmark = pytest.mark.spread
+
 IN_TOOLCHAIN = "lib/python*/site-packages/triton/backends/nvidia/lib/libdevice.10.bc"
 # By digest, a libdevice and the toolchain that has it.
 FOUND = {

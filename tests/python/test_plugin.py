@@ -285,6 +285,7 @@ def reached(daemon, python, tmp_path_factory):
     return plain, [(number, run(number, f"kiln-{turn}", daemon.root)) for turn, number in enumerate((2, 3, 2))]
 
 
+@pytest.mark.xdist_group("reached")
 @pytest.mark.parametrize("name", KNOWN + UNKNOWN)
 def test_values_that_a_kernel_reads_decide_its_key(reached, name):
     """Triton's own key is the same for both numbers, in these ways of reaching them."""

@@ -13,6 +13,8 @@ from bare_nvrtc import find
 from daemon import Daemon, Programs
 from places import BINARIES, ROOT, VERSIONS
 
+pytestmark = pytest.mark.spread
+
 NVRTC_VERSIONS = ("12.9.86", "13.0.88")
 SOURCE = """#include <cuda_fp16.h>
 #include "tile.h"
