@@ -1102,6 +1102,7 @@ def test_a_recorded_manifest_warms_another_daemon(daemon, other_daemon, newest, 
             job.compile(kernel)  # once is enough
     origin, *lines = map(json.loads, manifest.read_text().splitlines())
     assert origin["manifest"]["versions"]["triton"] == HOOKED[-1] and len(lines) == len(KERNELS)
+    assert all({"cuda:90", "cuda:100"} <= set(one["recorded"]["same_ir_targets"]) for one in lines), lines
     with other_daemon as other:
         warmed = other.kiln("warm", manifest)
         assert warmed.code == 0, warmed.error
