@@ -50,6 +50,7 @@ def test_a_recorded_job_says_what_it_was(recorded, kiln):
     assert all(word in shown for word in (*KERNELS, "cuda:90", "example")), shown
     *requests, origin = objects(kiln("manifest", "show", path, "--json"))
     assert sorted(one["name"] for one in requests) == sorted(KERNELS)
+    assert all(one["recorded"]["compile_micros"] > 0 for one in requests), requests
     assert origin["manifest"]["job"] == "example" and origin["manifest"]["versions"]["triton"] == "3.6.0"
     assert not list(path.parent.glob("*.recording.jsonl"))
 

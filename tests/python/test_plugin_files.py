@@ -17,7 +17,7 @@ from kiln._plugin import autotune_prefetch, identity, manifest, service
 from kiln._plugin.settings import Settings
 
 REQUEST = CompileRequest("module {}" + " " * 100_000, "cuda:90", name="k")
-LINE = manifest.manifest_line(REQUEST)
+LINE = manifest.manifest_line(manifest.Recording(REQUEST))
 OTHER = CompileRequest("module {}", "cuda:90", name="other")
 
 
@@ -60,7 +60,7 @@ def test_a_locked_manifest_does_not_delay_the_job(recorded, caplog):
     recorded.write_bytes(b"")
     with open(recorded, "ab") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        manifest.Manifest(str(recorded)).add(REQUEST)
+        manifest.Manifest(str(recorded)).add(manifest.Recording(REQUEST))
     assert recorded.read_bytes() == b"" and "recording to" in caplog.text and "cannot be locked" in caplog.text
 
 
@@ -72,7 +72,7 @@ def test_a_child_that_is_forked_meanwhile_does_not_hold_the_manifest(recorded, m
         forked()
 
     monkeypatch.setattr(manifest, "_append_line", append_and_fork)
-    manifest.Manifest(str(recorded)).add(REQUEST)
+    manifest.Manifest(str(recorded)).add(manifest.Recording(REQUEST))
     assert not is_locked(recorded)
 
 
@@ -97,9 +97,9 @@ def interrupted(monkeypatch):
 
 def test_a_compile_inside_a_handler_is_recorded(recorded, interrupted, caplog):
     file = manifest.Manifest(str(recorded))
-    interrupted(lambda: file.add(OTHER))
-    file.add(REQUEST)
-    assert recorded.read_bytes() == LINE + manifest.manifest_line(OTHER) and not caplog.text
+    interrupted(lambda: file.add(manifest.Recording(OTHER)))
+    file.add(manifest.Recording(REQUEST))
+    assert recorded.read_bytes() == LINE + manifest.manifest_line(manifest.Recording(OTHER)) and not caplog.text
 
 
 @pytest.mark.parametrize("kind", [TimeoutError, RuntimeError, KeyboardInterrupt])
@@ -111,23 +111,23 @@ def test_a_handler_that_raises_in_the_middle_of_it_loses_no_line(recorded, inter
     file = manifest.Manifest(str(recorded))
     interrupted(fail)
     with pytest.raises(kind):
-        file.add(REQUEST)
-    file.add(again)
-    assert recorded.read_bytes() == LINE + (b"" if again is REQUEST else manifest.manifest_line(OTHER)) and not caplog.text
+        file.add(manifest.Recording(REQUEST))
+    file.add(manifest.Recording(again))
+    assert recorded.read_bytes() == LINE + (b"" if again is REQUEST else manifest.manifest_line(manifest.Recording(OTHER))) and not caplog.text
 
 
 def test_a_manifest_that_is_a_pipe_does_not_block(recorded, caplog):
     os.mkfifo(recorded)
-    manifest.Manifest(str(recorded)).add(REQUEST)
+    manifest.Manifest(str(recorded)).add(manifest.Recording(REQUEST))
     assert "recording to" in caplog.text
 
 
 def test_half_a_line_is_taken_back(recorded, caplog):
-    manifest.Manifest(str(recorded)).add(REQUEST)
+    manifest.Manifest(str(recorded)).add(manifest.Recording(REQUEST))
     limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(LINE) + 4096, limits[1]))
     try:
-        manifest.Manifest(str(recorded)).add(REQUEST)
+        manifest.Manifest(str(recorded)).add(manifest.Recording(REQUEST))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
@@ -136,7 +136,7 @@ def test_half_a_line_is_taken_back(recorded, caplog):
 
 def test_half_a_line_of_another_process_spoils_no_other(recorded):
     recorded.write_bytes(LINE[:50])
-    manifest.Manifest(str(recorded)).add(REQUEST)
+    manifest.Manifest(str(recorded)).add(manifest.Recording(REQUEST))
     assert recorded.read_bytes() == LINE[:50] + b"\n" + LINE
 
 
@@ -144,7 +144,7 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch, caplog):
     (gone := tmp_path / "gone").mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    manifest.Manifest(Settings.of({"KILN_MODE": "record"}).manifest).add(REQUEST)
+    manifest.Manifest(Settings.of({"KILN_MODE": "record"}).manifest).add(manifest.Recording(REQUEST))
     assert "recording to kiln-manifest.jsonl stopped" in caplog.text
 
 

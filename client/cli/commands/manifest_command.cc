@@ -48,6 +48,14 @@ std::string Compile(const Recorded& recorded) {
   return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(recorded.compile_micros)));
 }
 
+// A fingerprint is cut for a person.
+std::string Toolchain(const v1::CompileRequest& request) {
+  constexpr size_t kFingerprintDigits = 2 * Digest::kSizeBytes;
+  const std::string& selector = request.toolchain();
+  const bool is_fingerprint = selector.size() == kFingerprintDigits;
+  return is_fingerprint ? selector.substr(0, kFingerprintDigitsShown) : selector;
+}
+
 // "num_warps=8 num_stages=3".
 std::string OptionsText(const v1::CompileRequest& request) {
   std::string text;
@@ -92,7 +100,7 @@ absl::StatusOr<ExitCode> Show(const ManifestArguments& arguments, Session& sessi
       if (session.json()) {
         console.out << RequestLine(named) << '\n';
       } else {
-        table.AddRow({named.name, TargetName(named.request->target()), named.request->toolchain(),
+        table.AddRow({named.name, TargetName(named.request->target()), Toolchain(*named.request),
                       std::to_string(named.recorded.count), Compile(named.recorded),
                       OptionsText(*named.request)});
       }

@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import threading
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from kiln import _process
 from kiln._plugin.file_lock import locked_within
@@ -15,6 +15,14 @@ from kiln._signals import reraise_from_handler
 from kiln.request import CompileRequest
 
 _LOCK_SECONDS_MAX = 5.0
+
+
+class Recording(NamedTuple):
+    """A request, and what is known of it. same_ir_targets: the targets for which Triton makes the same IR; empty: not known.
+    compile_seconds: 0: not known."""
+    request: CompileRequest
+    same_ir_targets: Sequence[str] = ()
+    compile_seconds: float = 0.0
 
 
 class Manifest:
@@ -33,10 +41,10 @@ class Manifest:
         self._is_appending = False
         self._waiting: List[bytes] = []
 
-    def add(self, request: CompileRequest, same_ir_targets: Sequence[str] = ()) -> None:
+    def add(self, recording: Recording) -> None:
         """Logs the first failure to write, and records nothing after it. The job goes on."""
-        line = manifest_line(request, same_ir_targets)
-        digest = hashlib.sha256(line).digest()
+        line = manifest_line(recording)
+        digest = hashlib.sha256(manifest_line(Recording(recording.request))).digest()
         with self._lock:
             if self._has_failed:
                 return
@@ -93,11 +101,12 @@ def _append_line(descriptor: int, line: bytes) -> None:
         raise
 
 
-def manifest_line(request: CompileRequest, same_ir_targets: Sequence[str] = ()) -> bytes:
+def manifest_line(recording: Recording) -> bytes:
     """One request, source included."""
+    request = recording.request
     fields: Dict[str, Any] = {name: getattr(request, name) for name in ("name", "source", "kind", "target", "options", "toolchain", "ptxas")}
-    if same_ir_targets:
-        fields["recorded"] = {"same_ir_targets": list(same_ir_targets)}
+    recorded = {"same_ir_targets": list(recording.same_ir_targets), "compile_micros": round(recording.compile_seconds * 1e6)}
+    fields["recorded"] = {name: value for name, value in recorded.items() if value}
     return _line({name: value for name, value in fields.items() if value})
 
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NamedTuple, Opti
 from triton import knobs
 from triton.compiler import compiler
 
-from kiln._plugin import announcement, autotune_prefetch, eligibility, identity, other_targets
+from kiln._plugin import announcement, autotune_prefetch, eligibility, identity, manifest, other_targets
 from kiln._plugin.basedirs import rewritten_text
 from kiln._plugin.groups import groups
 from kiln._plugin.ttir_text import text_of
-from kiln._plugin.manifest import Manifest
 from kiln._plugin.service import BrokenOff, Declined, Failed, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
 from kiln.artifact import Artifact
@@ -51,7 +50,7 @@ class Pipeline:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._manifest = Manifest(settings.manifest, settings.job) if settings.mode == "record" else None
+        self._manifest = manifest.Manifest(settings.manifest, settings.job) if settings.mode == "record" else None
         self._has_warned = False
         self._declined_ahead: Dict[str, Declined] = {}  # by Triton's key
 
@@ -92,6 +91,7 @@ class Pipeline:
         triton_hash = metadata.get("hash", "")
         started = time.monotonic()
         request: Optional[CompileRequest] = None
+        recording: Optional[manifest.Recording] = None
         try:
             eligibility.check(backend, stages, options)
             if not autotune_prefetch.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
@@ -101,12 +101,18 @@ class Pipeline:
             request = self._request(backend, stages, options, module)
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)
-                self._manifest.add(dataclasses.replace(request, options=said), other_targets.same_ir_targets(source, backend, said))
+                recording = manifest.Recording(dataclasses.replace(request, options=said), other_targets.same_ir_targets(source, backend, said))
             autotune_prefetch.end_turn()
             artifact = service(self._settings).compile(request)
+            if recording is not None:
+                known = recording._replace(compile_seconds=artifact.provenance.compile_seconds)
+                recording = None
+                self._record(known)
             answer = _answer(artifact, request.stages, stages, metadata)  # complete before Triton sees a part
             groups(self._settings).note(triton_hash, artifact)
         except Exception as error:  # the job goes on, whatever it is
+            if recording is not None:
+                self._record(recording)
             reraise_from_handler(error)
             if autotune_prefetch.is_ahead():
                 self._note_declined_ahead(triton_hash, error, started)
@@ -119,6 +125,10 @@ class Pipeline:
             return None
         counters().answered(artifact.outcome, artifact.tier, time.monotonic() - started, artifact.provenance.compile_seconds)
         return answer
+
+    def _record(self, recording: manifest.Recording) -> None:
+        if self._manifest is not None:
+            self._manifest.add(recording)
 
     def _note_declined_ahead(self, triton_hash: str, error: Exception, started: float) -> None:
         """Remembers the refusal, so that the kernel's turn does not wait again. Not if the wait was broken off."""
