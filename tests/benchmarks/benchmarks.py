@@ -499,6 +499,40 @@ def nvrtc_warm(setting):
                 cpu_ms=1000 * cpu.seconds / (12 * len(sources)), kernels=len(sources))]
 
 
+def warm(setting, requests):
+    """Seconds of `kiln warm` with a manifest of these."""
+    path = setting.folder / "warm.kiln"
+    if requests:
+        subprocess.run([setting.binaries / "kiln", "manifest", "merge", setting.request_file(requests), "-o", path], check=True, stderr=subprocess.DEVNULL)
+    begin = time.perf_counter()
+    subprocess.run([setting.binaries / "kiln", "warm", path], env=setting.env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - begin
+
+
+def warm_again(setting):
+    # As large as Triton's IR, and soon compiled.
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry nothing() { ret; }\n"
+    padding = "// as long as the IR of a kernel\n" * 400
+    warm(setting, [{"name": f"k{number}", "kind": "ptx", "target": "cuda:90", "source": f"{text}// {number}\n{padding}"} for number in range(1000)])
+    cpu, runs = setting.cpu(), []
+    with cpu:
+        for _ in range(7):
+            runs.append(1000 * warm(setting, []))
+    return [Row("warm-again", runs, 50, "lower", "milliseconds of kiln warm, everything being warm", cpu_ms=1000 * cpu.seconds / 7000, kernels=1000)]
+
+
+def warm_cold(setting):
+    def compile_s():
+        return sum(one["compile_cpu_micros"] for one in setting.stats()["toolchains"]) / 1e6
+
+    shares = []
+    for _ in range(5):
+        requests, before = setting.distinct(100), compile_s()
+        took = warm(setting, requests)
+        shares.append((compile_s() - before) / (took * len(os.sched_getaffinity(0))))
+    return [Row("warm-cold", shares, 0.95, "higher", "processor time of compilers to that of all cores while kiln warm runs", kernels=100)]
+
+
 def first_kernel(setting):
     """A fresh process until it holds its first kernel; each of the example kernels once, since a long compile hides the start."""
 
@@ -855,6 +889,8 @@ GROUPS = {
     ("cold-compile", "cold-compile-allocator"): cold_compile,
     ("ptx-to-cubin",): ptx_to_cubin,
     ("nvrtc-warm",): nvrtc_warm,
+    ("warm-again",): warm_again,
+    ("warm-cold",): warm_cold,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
@@ -871,7 +907,7 @@ GROUPS = {
     ("soak-memory", "soak-descriptors", "soak-threads"): soak,
 }
 # Rows that take minutes.
-LONG = ("plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
+LONG = ("warm-cold", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
 # One that takes as long as it is told.
 SOAK = "soak"
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "client/cli/requests/manifest_frame.h"
-#include "client/cli/requests/request_json.h"
 #include "storage/base/limits.h"
 
 namespace kiln::cli {
@@ -121,9 +120,6 @@ absl::StatusOr<v1::CompileRequest> ManifestReader::RequestOf(v1::ManifestRequest
   v1::CompileRequest request;
   request.Swap(entry.mutable_request());
   *request.mutable_source()->mutable_text() = std::move(text);
-  if (RequestDigest(request).Bytes() != entry.digest()) {
-    return DataLoss("the request is not the one that was recorded: the manifest is damaged");
-  }
   return request;
 }
 
