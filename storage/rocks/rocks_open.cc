@@ -38,6 +38,9 @@ absl::Status WithAdvice(const absl::Status& status, const std::string& path) {
   return Annotate(status, "the store " + path);
 }
 
+// Where the whole part of a damaged store is put together.
+std::string SalvagedPath(const std::string& path) { return path + ".salvaged"; }
+
 // A store of an older version is a store of this version without the later additions.
 absl::Status WriteSchema(RocksDatabase& database) {
   const std::string version = std::to_string(kRocksSchemaVersion);
@@ -64,7 +67,14 @@ class RocksOpening {
     KILN_ASSIGN_OR_RETURN(const auto directory,
                           RocksDirectory::Prepare(options_.path, filesystem_));
     KILN_RETURN_IF_ERROR(directory.CheckWritable());
-    KILN_ASSIGN_OR_RETURN(const Content content, directory.Look());
+    KILN_ASSIGN_OR_RETURN(Content content, directory.Look());
+    // A kill came between SetAside and the rename behind it: what was salvaged is whole.
+    const std::string salvaged = SalvagedPath(directory.path());
+    if (content == Content::kNothing && access(salvaged.c_str(), F_OK) == 0) {
+      KILN_RETURN_IF_ERROR(RemoveTree(directory.path()));
+      KILN_RETURN_IF_ERROR(filesystem_.Rename(salvaged, directory.path()));
+      KILN_ASSIGN_OR_RETURN(content, directory.Look());
+    }
     // The probe takes the lock itself.
     KILN_ASSIGN_OR_RETURN(const std::string damage,
                           FindDamage(directory.path(), content, RocksAccess::kWrite));
@@ -132,7 +142,7 @@ class RocksOpening {
   // An error: that may be tried again. `bounds`: as OpenOrSetAside.
   absl::StatusOr<std::string> Salvage(const std::string& from,
                                       const std::optional<ChildBounds>& bounds) const {
-    const std::string to = from + ".salvaged";
+    const std::string to = SalvagedPath(from);
     KILN_RETURN_IF_ERROR(RemoveTree(to));  // of a daemon that died
     const auto salvage = [&] {
       return SalvageRocksStore(from, to, options_.expected_bytes, options_.env);
