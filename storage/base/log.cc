@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "storage/base/printable.h"
+
 namespace kiln {
 namespace {
 
@@ -21,17 +23,7 @@ void AppendValue(std::string& line, std::string_view value) {
     return;
   }
   line += '"';
-  for (const char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      line += '\\';
-      line += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      line += fmt::format("\\x{:02x}", byte);
-    } else {
-      line += c;
-    }
-  }
+  AppendPrintable(line, value, "\"\\");
   line += '"';
 }
 

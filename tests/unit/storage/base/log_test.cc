@@ -24,6 +24,13 @@ TEST(Log, AHostileValueCannotForgeALine) {
   EXPECT_THAT(line.substr(0, line.size() - 1), Not(HasSubstr("\n")));
 }
 
+TEST(Log, CharactersThatATerminalObeysAreWrittenInHex) {
+  testing::internal::CaptureStderr();
+  LogInfo("compiled", {{"name", "k\u202e\u009b\x1bé"}});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr(R"(name="k\xe2\x80\xae\xc2\x9b\x1bé")"));
+}
+
 TEST(Log, LevelsAreNamed) {
   SetLogLevel("error");
   testing::internal::CaptureStderr();
