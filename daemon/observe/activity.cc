@@ -108,6 +108,7 @@ void Activity::Note(uid_t uid, std::string_view job, ActivityKind kind, uint64_t
                     uint64_t saved_micros) {
   job = Cut(job);
   User* user = Find(uid);
+  if (user == nullptr && count_ == limits::kActivityUsersMax) user = others_.get();
   if (user == nullptr) user = &FindOrAdd(uid);
   Row* row = user->Find(HashOf(job));
   if (row == nullptr) row = &user->FindOrAdd(job);

@@ -85,7 +85,7 @@ class Activity {
   std::atomic<bool> has_changed_ = false;
 
   Mutex mutex_;  // for who adds a user
-  size_t count_ KILN_GUARDED_BY(mutex_) = 0;
+  std::atomic<size_t> count_ = 0;
   // By uid, from a place on that the uid decides. Users stay until the end, so readers take no
   // lock.
   std::array<std::atomic<User*>, 2 * limits::kActivityUsersMax> users_{};

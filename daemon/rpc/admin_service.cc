@@ -273,6 +273,12 @@ class OwnService final : public pb::OwnService::CallbackService {
   absl::Status ListOwn(const CallContext& context, const pb::ListArtifactsRequest& request,
                        pb::ListArtifactsResponse& response) {
     KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
+    if (request.has_uid() && request.uid() != principal_.uid) {
+      return PermissionDenied(
+          "you are uid {}: what was compiled for uid {} is listed to operators alone, on "
+          "admin.sock",
+          principal_.uid, request.uid());
+    }
     pb::ListArtifactsRequest own = request;
     own.set_uid(principal_.uid);
     return kiln::ListArtifacts(parts_.index, context, own, response);

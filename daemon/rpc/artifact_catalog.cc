@@ -37,7 +37,10 @@ bool MayMatch(const FoundArtifact& found, const admin::v1::ListArtifactsRequest&
 bool Matches(const admin::v1::ArtifactSummary& artifact,
              const admin::v1::ListArtifactsRequest& request) {
   const std::string target = artifact.target().backend() + ":" + artifact.target().architecture();
-  return (!request.has_uid() || !artifact.has_own_uid() || artifact.own_uid() == request.uid()) &&
+  // MayMatch has seen whose artifact it is. An entry that says nobody's uid is damaged.
+  const bool is_artifact = !IsUserCacheKey(*Digest::FromBytes(artifact.key()));
+  const bool is_of_user = artifact.has_own_uid() && artifact.own_uid() == request.uid();
+  return (!request.has_uid() || is_artifact || is_of_user) &&
          artifact.name().find(request.kernel()) != std::string::npos &&
          IsOrBeginsWith(target, request.target(), ':') &&
          IsOrBeginsWith(artifact.toolchain(), request.toolchain(), '=');

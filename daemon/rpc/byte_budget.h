@@ -23,9 +23,9 @@ struct SharedBytes {
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
  public:
   struct Return {
-    std::shared_ptr<ByteBudget> budget;
+    std::shared_ptr<ByteBudget> keeps_alive;
     size_t bytes = 0;
-    void operator()(ByteBudget*) const {
+    void operator()(ByteBudget* budget) const {
       budget->bytes_ -= bytes;
       budget->all_->bytes -= bytes;
     }

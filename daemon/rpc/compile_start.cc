@@ -35,11 +35,10 @@ void Note(const RpcDependencies& parts, const CallContext& context, const std::s
           std::chrono::microseconds waited = {}) {
   LogAnswer(context, job_name, &job, answer, waited);
   if (!answer.ok()) return;
-  const bool is_compiled = answer->outcome == Outcome::kCompiled;
   const Artifact* artifact = answer->artifact();
-  if (artifact == nullptr && !is_compiled) return;  // a failure that is remembered
+  const bool spares_compile = artifact != nullptr && answer->outcome != Outcome::kCompiled;
   parts.activity.Note(context.principal.uid, job_name, KindOf(*answer), 1,
-                      is_compiled ? 0 : artifact->provenance.compile_micros);
+                      spares_compile ? artifact->provenance.compile_micros : 0);
 }
 
 }  // namespace

@@ -188,8 +188,9 @@ inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 inline constexpr size_t kActivityUsersMax = 256;
 inline constexpr size_t kActivityJobsPerUserMax = 32;
 inline constexpr size_t kActivityJobBytesMax = 128;  // longer names are cut
-// Numbers of jobs that did nothing for so long are no longer kept apart after a restart.
+// What a list of artifacts says about options.
 inline constexpr size_t kListedOptionsBytesMax = 256;
+// Numbers of users that did nothing for so long are no longer kept apart after a restart.
 inline constexpr auto kActivityAge = std::chrono::hours(24 * 90);
 // How often what was counted is written; a crash loses no more.
 inline constexpr auto kActivitySaveTime = std::chrono::seconds(30);

@@ -345,16 +345,26 @@ TEST_F(AdminServiceTest, ListsWhatTheFiltersLeave) {
   EXPECT_EQ(count([](auto& request) { request.set_target("hip:gfx9"); }), 0);
   EXPECT_EQ(count([](auto& request) { request.set_toolchain("fake"); }), 3);
   EXPECT_EQ(count([](auto& request) { request.set_toolchain("fake==1"); }), 0);
-  // Others see their own, whatever they ask for.
   const auto own = admin::v1::OwnService::NewStub(Connect({2000, false}));
   EXPECT_EQ(count([](auto&) {}, own.get()), 1);
-  EXPECT_EQ(count([](auto& request) { request.set_uid(1000); }, own.get()), 1);
+  EXPECT_EQ(count([](auto& request) { request.set_uid(2000); }, own.get()), 1);
+  admin::v1::ListArtifactsRequest of_another;
+  of_another.set_uid(1000);
+  grpc::ClientContext asking;
+  admin::v1::ListArtifactsResponse response;
+  const grpc::Status refused = own->ListArtifacts(&asking, of_another, &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("uid 1000 is listed to operators alone"));
 }
 
 TEST_F(AdminServiceTest, AnEntryOfAUsersOwnIsNotListedForOthers) {
   CallContext alice;
   alice.principal.uid = 1000;
   ASSERT_TRUE(own_.Put(alice, "key", {{"file", "content", std::nullopt, Digest()}}).ok());
+  ArtifactRecord damaged;
+  damaged.key = UserCacheKey(1000, "damaged");
+  damaged.document = "whose?";
+  ASSERT_TRUE(store_.index().Put(alice, damaged, {}).ok());
   const auto count = [this](uid_t uid) {
     const auto own = admin::v1::OwnService::NewStub(Connect({uid, false}));
     grpc::ClientContext context;

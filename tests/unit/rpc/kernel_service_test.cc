@@ -134,11 +134,17 @@ TEST_F(KernelServiceTest, CountsForTheCallersUserAndJob) {
     return result;
   });
   ASSERT_TRUE(Compile(request).ok());
+  provider_.AnswerWith([](const CompileJob&) {
+    CompileResult remembered = FailedWith("does not parse");
+    remembered.outcome = Outcome::kHit;
+    return remembered;
+  });
+  ASSERT_FALSE(Compile(request).ok());
   const std::vector<JobActivity> jobs = activity_.List();
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0].uid, 1000u);
   EXPECT_EQ(jobs[0].job, "llama");
-  EXPECT_EQ(jobs[0].counts, (std::array<uint64_t, kActivityKinds>{0, 0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(jobs[0].counts, (std::array<uint64_t, kActivityKinds>{0, 0, 0, 1, 0, 1, 1}));
   EXPECT_EQ(jobs[0].saved_micros, 30u);
 }
 
