@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -463,11 +464,24 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
   return options;
 }
 
+std::set<uid_t> UsersNamed(const std::vector<std::string>& names) {
+  std::set<uid_t> users;
+  for (const std::string& name : names) {
+    const absl::StatusOr<uid_t> uid = FindUser(name);
+    if (uid.ok()) users.insert(*uid);
+    if (uid.ok()) continue;
+    LogWarning("tunings.shared_by names a user who cannot be found: that one shares none",
+               {{"user", name}, {"error", Message(uid.status())}});
+  }
+  return users;
+}
+
 absl::Status RunningDaemon::StartServing() {
-  parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
-      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
-      *read_executor_, gate_, memo_, searches_, *store_, activity_,
-      [this](const Digest& key) { return hot_->NoteUse(key); }, shared_uid_});
+  parts_ = std::make_unique<RpcDependencies>(
+      RpcDependencies{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
+                      user_rate_limit_, *read_executor_, gate_, memo_, searches_, *store_,
+                      activity_, [this](const Digest& key) { return hot_->NoteUse(key); },
+                      shared_uid_, UsersNamed(setting_.config.tunings.shared_by)});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});

@@ -11,6 +11,7 @@
 
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
+#include "storage/base/users.h"
 
 namespace kiln {
 

@@ -206,7 +206,8 @@ absl::StatusOr<std::string> Client::Fetch(std::string_view digest, const CallOpt
 }
 
 absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::string>& keys,
-                                                         const CallOptions& options) {
+                                                         const CallOptions& options,
+                                                         OwnEntries kind) {
   std::vector<v1::OwnEntry> entries;
   size_t answered = 0;
   while (answered < keys.size()) {
@@ -230,12 +231,14 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
   return entries;
 }
 
-absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const CallOptions& options) {
+absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const CallOptions& options,
+                            OwnEntries kind) {
   v1::PutOwnRequest request;
   request.mutable_entries()->Assign(entries.begin(), entries.end());
   KILN_RETURN_IF_ERROR(CheckSize(request));
   return core_->Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
 }
+    request.set_tunings(kind == OwnEntries::kTunings);
 
 absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {
   return core_->Call(&KernelStub::PrepareAsyncListToolchains, v1::ListToolchainsRequest(), options);
@@ -250,3 +253,4 @@ const std::string& Client::socket_path() const { return core_->connection->socke
 const std::string& Client::hot_directory() const { return core_->hot.path(); }
 
 }  // namespace kiln
+  request.set_tunings(kind == OwnEntries::kTunings);

@@ -79,6 +79,10 @@ struct CallOptions {
 
 struct ManyOptions {
   CallOptions call;
+// Tunings are times that were measured. Users whom the daemon's operator names (tunings.shared_by)
+// have them together.
+enum class OwnEntries { kOfThisUser, kTunings };
+
   // Requests that are sent and not answered. The daemon reads at most 64.
   size_t in_flight_max = 64;
 };
@@ -163,13 +167,15 @@ class Client {
   // keys, without keys that have no entry. Only processes of the same uid read and write this
   // namespace. Every content has been checked against its digest.
   [[nodiscard]] absl::StatusOr<std::vector<v1::OwnEntry>> GetOwn(
-      const std::vector<std::string>& keys, const CallOptions& options = {});
+      const std::vector<std::string>& keys, const CallOptions& options = {},
+      OwnEntries kind = OwnEntries::kOfThisUser);
 
   // Stores entries in the caller's own namespace and replaces entries with the same keys. At most
   // 256 entries, 16 MiB in all. A key must name everything that decides the content. NOT_FOUND: an
   // artifact no longer has such an output.
   [[nodiscard]] absl::Status PutOwn(const std::vector<v1::OwnEntry>& entries,
-                                    const CallOptions& options = {});
+                                    const CallOptions& options = {},
+                                    OwnEntries kind = OwnEntries::kOfThisUser);
 
   [[nodiscard]] absl::StatusOr<v1::ListToolchainsResponse> ListToolchains(
       const CallOptions& options = {});

@@ -12,7 +12,7 @@ uint64_t TuningStore::Find(void* user, const void* key, uint64_t key_bytes, void
   if (!store.status().ok()) return 0;
   const std::string name(static_cast<const char*>(key), key_bytes);
   const auto deadline = std::chrono::steady_clock::now() + store.budget_;
-  const auto entries = store.client_.GetOwn({name}, {.deadline = deadline});
+  const auto entries = store.client_.GetOwn({name}, {.deadline = deadline}, OwnEntries::kTunings);
   store.Note(entries.status());
   if (!entries.ok() || entries->empty() || entries->front().files_size() != 1) return 0;
   const std::string& content = entries->front().files(0).content();
@@ -31,7 +31,7 @@ void TuningStore::Put(void* user, const void* key, uint64_t key_bytes, const voi
   file.set_name("times");
   file.set_content(value, value_bytes);
   const auto deadline = std::chrono::steady_clock::now() + store.budget_;
-  store.Note(store.client_.PutOwn({entry}, {.deadline = deadline}));
+  store.Note(store.client_.PutOwn({entry}, {.deadline = deadline}, OwnEntries::kTunings));
 }
 
 absl::Status TuningStore::status() const {

@@ -11,7 +11,8 @@ namespace kiln {
 
 class Client;
 
-// Keeps times in the caller's own namespace: later processes of the same user find them. Find and
+// Keeps times in the caller's own namespace: later processes of the same user find them, and those
+// of the users who share tunings with that one (tunings.shared_by). Find and
 // Put are the functions of a kiln_launch_tuning_store whose `user` is this object:
 //
 //   kiln::TuningStore times(*client);

@@ -78,7 +78,9 @@ absl::Status CheckThingsNamed(const LoadedConfig& loaded) {
   KILN_RETURN_IF_ERROR(loaded.Blame("workers.script", CheckScript(config.workers.script)));
   KILN_RETURN_IF_ERROR(
       loaded.Blame("toolchain.directories", CheckDirectories(config.toolchain.directories)));
-  return loaded.Blame("toolchain.trusted_owners", CheckUsers(config.toolchain.trusted_owners));
+  KILN_RETURN_IF_ERROR(
+      loaded.Blame("toolchain.trusted_owners", CheckUsers(config.toolchain.trusted_owners)));
+  return loaded.Blame("tunings.shared_by", CheckUsers(config.tunings.shared_by));
 }
 
 }  // namespace kiln

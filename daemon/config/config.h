@@ -58,6 +58,9 @@ struct Config {
     std::string admin_group;
     std::chrono::milliseconds drain_time = limits::kDrainTimeDefault;
   };
+  struct Tunings {
+    std::vector<std::string> shared_by = {};  // empty: nobody
+  };
   struct Log {
     std::string level = "info";
   };
@@ -75,6 +78,7 @@ struct Config {
   Queue queue;
   Toolchain toolchain;
   Sockets sockets;
+  Tunings tunings;
   Log log;
   Paths paths;
 };

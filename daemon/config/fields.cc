@@ -251,6 +251,10 @@ std::vector<Field> MakeFields() {
                "The group of admin.sock. Empty: the daemon's own.");
   sockets.Duration("drain_time", &Config::Sockets::drain_time, milliseconds(0), hours(1),
                    "How long requests under way may take to finish when the daemon stops.");
+  Section<Config::Tunings> tunings{"tunings", &Config::tunings, fields};
+  tunings.List("shared_by", &Config::Tunings::shared_by, "users, by name or number", SplitList,
+               "Users who find the times that one of them measured. They must trust each other: a "
+               "wrong time picks a slower configuration. Empty: each user has the own ones alone.");
   Section<Config::Log> log{"log", &Config::log, fields};
   log.Choice("level", &Config::Log::level, "\"debug\", \"info\", \"warning\" or \"error\"",
              {"debug", "info", "warning", "error"}, "The least important lines that are written.");

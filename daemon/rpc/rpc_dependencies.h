@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "daemon/chain/compilation_provider.h"
 #include "daemon/kernel/request_resolver.h"
@@ -46,6 +47,8 @@ struct RpcDependencies {
   std::function<bool(const Digest&)> is_published;
   // A principal with this uid has no user cache (shared_uid.h).
   std::optional<uid_t> shared_uid = {};
+  // Users who share the entries that a call names tunings.
+  std::set<uid_t> tuning_users = {};
   // Answers that are built and not yet sent.
   std::shared_ptr<SharedBytes> unread{new SharedBytes{limits::kUnreadBytesMax}};
   // gRPC's connections on which nothing happens for about as long end.

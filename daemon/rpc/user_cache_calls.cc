@@ -46,6 +46,14 @@ void ToProto(std::vector<UserCacheFile> files, v1::OwnEntry& out) {
   }
 }
 
+// Whose entries a call is about.
+CallContext ContextOf(const RpcDependencies& parts, const CallContext& context, bool tunings) {
+  CallContext of_owner = context;
+  const bool is_shared = tunings && parts.tuning_users.contains(context.principal.uid);
+  if (is_shared) of_owner.principal.uid = kTuningsUid;
+  return of_owner;
+}
+
 uint64_t CostOf(const v1::PutOwnRequest& request) {
   uint64_t bytes = 0;
   for (const v1::OwnEntry& entry : request.entries()) {
@@ -65,6 +73,7 @@ absl::Status GetEntries(const RpcDependencies& parts, const CallContext& context
   KILN_RETURN_IF_ERROR(CheckIsOneUser(parts.shared_uid, context.principal));
   KILN_RETURN_IF_ERROR(
       CheckCount("keys", request.keys_size(), limits::kUserCacheEntriesPerCallMax));
+  const CallContext of_owner = ContextOf(parts, context, request.tunings());
   uint64_t bytes = 0;
   for (int i = 0; i < request.keys_size(); ++i) {
     // The first always finds room: an entry is smaller than that.
@@ -73,7 +82,7 @@ absl::Status GetEntries(const RpcDependencies& parts, const CallContext& context
       continue;
     }
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    auto files = parts.own.Get(context, request.keys(i));
+    auto files = parts.own.Get(of_owner, request.keys(i));
     if (absl::IsNotFound(files.status())) continue;
     if (!files.ok()) return Annotate(files.status(), fmt::format("keys[{}]", i));
     bytes += ContentBytes(*files);
@@ -91,9 +100,10 @@ absl::Status PutEntries(const RpcDependencies& parts, const CallContext& context
   KILN_RETURN_IF_ERROR(
       CheckCount("entries", request.entries_size(), limits::kUserCacheEntriesPerCallMax));
   KILN_RETURN_IF_ERROR(parts.user_rate_limit.Spend(context.principal.uid, CostOf(request)));
+  const CallContext of_owner = ContextOf(parts, context, request.tunings());
   for (int i = 0; i < request.entries_size(); ++i) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    const absl::Status status = PutOwnEntry(parts.own, context, request.entries(i));
+    const absl::Status status = PutOwnEntry(parts.own, of_owner, request.entries(i));
     if (!status.ok()) return Annotate(status, fmt::format("entries[{}]", i));
   }
   return absl::OkStatus();

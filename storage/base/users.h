@@ -12,6 +12,9 @@
 
 namespace kiln {
 
+// Stands for the users who share tunings. No user has it.
+inline constexpr uid_t kTuningsUid = static_cast<uid_t>(-1);
+
 // "" where no user has that uid.
 absl::StatusOr<std::string> NameOfUser(uid_t uid);
 

@@ -75,6 +75,13 @@ absl::Status LetUserRead(const std::string& path, const ArtifactRecord& entry) {
   return ErrnoStatus(errno, "set the access list of " + path);
 }
 
+// A file's access list names one user.
+bool IsSharedTuning(const ArtifactRecord& record) {
+  if (!IsUserCacheKey(record.key)) return false;
+  const auto own = DecodeUserCacheRecord(record.document);
+  return own.ok() && own->uid == kTuningsUid;
+}
+
 bool IsShardName(std::string_view name) {
   return name.size() == kShardDigits &&
          name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -116,6 +123,7 @@ absl::StatusOr<std::unique_ptr<HotDirectory>> HotDirectory::Open(const std::stri
 void HotDirectory::OnPut(const ArtifactRecord& record, std::span<const Blob> blobs) {
   // An entry that only names outputs has nothing of its own to publish.
   if (record.stages.empty() && IsUserCacheKey(record.key)) return Drop(record.key);
+  if (IsSharedTuning(record)) return Drop(record.key);
   const absl::Status status = Write(record, blobs, Source::kPut);
   if (status.ok()) return;
   // The published file is the key's earlier one.
@@ -131,7 +139,7 @@ bool HotDirectory::NoteUse(const Digest& key) {
 }
 
 void HotDirectory::Publish(const ArtifactRecord& record, std::span<const Blob> blobs) {
-  if (NoteUse(record.key)) return;
+  if (NoteUse(record.key) || IsSharedTuning(record)) return;
   const absl::Status status = Write(record, blobs, Source::kHit);
   if (!status.ok()) CountFailure(status);
 }

@@ -36,6 +36,23 @@ class UserCacheCallsTest : public ServiceTest {
     grpc::ClientContext context;
     return stub.GetOwn(&context, request, &response);
   }
+  static void PutTiming(Stub& stub, const std::string& content) {
+    v1::PutOwnRequest request;
+    *request.add_entries() = Entry("tuning", content);
+    request.set_tunings(true);
+    v1::PutOwnResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub.PutOwn(&context, request, &response).ok());
+  }
+  static std::string Timing(Stub& stub) {
+    v1::GetOwnRequest request;
+    request.add_keys("tuning");
+    request.set_tunings(true);
+    v1::GetOwnResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub.GetOwn(&context, request, &response).ok());
+    return response.entries().empty() ? "" : response.entries(0).files(0).content();
+  }
   // "key=content" of each entry that is there.
   static std::vector<std::string> Read(Stub& stub, const std::vector<std::string>& keys) {
     v1::GetOwnResponse response;
@@ -84,6 +101,21 @@ TEST_F(UserCacheCallsTest, AnotherUserHasOthersUnderTheSameKey) {
   // Alice finds her entry on the socket of administrators, too.
   const auto admin = v1::KernelService::NewStub(Connect({1000, true}));
   EXPECT_THAT(Read(*admin, {"a"}), ElementsAre("a=alice's"));
+}
+
+TEST_F(UserCacheCallsTest, TuningsAreSharedByTheUsersWhomTheOperatorNames) {
+  PutTiming(*alice_, "1.5");
+  EXPECT_EQ(Timing(*bob_), "");
+  EXPECT_THAT(Read(*alice_, {"tuning"}), ElementsAre("tuning=1.5"));
+  parts_.tuning_users = {1000, 1001};
+  PutTiming(*alice_, "2.5");
+  EXPECT_EQ(Timing(*bob_), "2.5");
+  const auto eve = v1::KernelService::NewStub(Connect({1002, false}));
+  PutTiming(*eve, "0.1");
+  EXPECT_EQ(Timing(*bob_), "2.5");
+  // What is no tuning stays apart.
+  EXPECT_THAT(Read(*alice_, {"tuning"}), ElementsAre("tuning=1.5"));
+  EXPECT_THAT(Read(*bob_, {"tuning"}), ElementsAre());
 }
 
 TEST_F(UserCacheCallsTest, LookupAndFetchDoNotFindUserCacheEntries) {

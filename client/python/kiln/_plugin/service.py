@@ -178,13 +178,13 @@ class Service:
         """The files under that key of the own namespace, or None. Declined if the daemon has to be asked and does not answer now."""
         return self.get_all_own([key]).get(key)
 
-    def get_all_own(self, keys: "Iterable[bytes]") -> Dict[bytes, Dict[str, bytes]]:
-        """The same for several keys: the files of those that are there. Declined only if none of them is published."""
+    def get_all_own(self, keys: "Iterable[bytes]", tunings: bool = False) -> Dict[bytes, Dict[str, bytes]]:
+        """The same for several keys: the files of those that are there. Declined only if none of them is published. tunings: as of a client."""
         found = {key: self._hot.own(key) for key in keys}
         missing = [key for key, files in found.items() if not files]
         if missing:
             try:
-                found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S)))
+                found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S, tunings=tunings)))
             except Declined:
                 if len(missing) == len(found):
                     raise
@@ -196,11 +196,11 @@ class Service:
         told = self._hot if client is None else client._hot  # which tells sooner
         told.note_hit(OWN, self._settings.job, seconds)
 
-    def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
-        """Stores files under that key. Declined if the daemon does not answer now."""
+    def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]", tunings: bool = False) -> None:
+        """Stores files under that key. Declined if the daemon does not answer now. tunings: as of a client."""
         started = time.monotonic()
         try:
-            self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S))
+            self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S, tunings=tunings))
         finally:
             counters().add(time.monotonic() - started)
 

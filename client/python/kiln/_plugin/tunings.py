@@ -1,4 +1,4 @@
-"""Keeps what Triton's Autotuner measures in the user's own namespace: a later process measures nothing.
+"""Keeps what Triton's Autotuner measures in the user's own namespace, or in that of users who share: a later process measures nothing.
 
 Each configuration has an entry: the times that Autotuner._bench returned. Its key is the kernel's (with specialization and options),
 the Autotuner's own key for the problem, the way of measuring, the model of the device, and the driver. Nothing is found or kept where
@@ -41,7 +41,7 @@ class Tuning:
 
     def find(self) -> None:
         """Declined."""
-        found = service(self._settings).get_all_own(self._keys.values())
+        found = service(self._settings).get_all_own(self._keys.values(), tunings=True)
         self.times = {config: times for config, key in self._keys.items() if (times := _read(found.get(key, {}).get(_FILE, b"")))}
 
     def find_or_measure(self, config: Any, measure: Callable[[], Any]) -> Any:
@@ -51,7 +51,7 @@ class Tuning:
         times = measure()
         if _are_times(times) and config in self._keys:
             with attempt("to keep the times of a configuration", _FORESEEN):
-                service(self._settings).put_own(self._keys[config], {_FILE: json.dumps(times).encode()})
+                service(self._settings).put_own(self._keys[config], {_FILE: json.dumps(times).encode()}, tunings=True)
         return times
 
 
