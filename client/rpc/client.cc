@@ -1,6 +1,7 @@
 #include "client/rpc/client.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "client/rpc/compile_stream.h"
@@ -12,6 +13,7 @@
 #include "client/rpc/verified_contents.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
+#include "storage/base/utf8.h"
 
 namespace kiln {
 namespace {
@@ -39,6 +41,16 @@ absl::Status FetchOnce(KernelStub& stub, const Digest& digest, const CallLimits&
   return builder.Finish() == digest ? absl::OkStatus() : WrongBytes(digest);
 }
 
+// "" where the daemon would refuse the name.
+std::string JobOf(const ConnectOptions& options) {
+  std::string job = options.job;
+  for (const char* variable : {"KILN_JOB", "SLURM_JOB_ID"}) {
+    const char* const value = std::getenv(variable);
+    if (job.empty() && value != nullptr) job = value;
+  }
+  return IsValidUtf8(job) && job.size() <= limits::kNameBytesMax ? job : "";
+}
+
 }  // namespace
 
 // What the calls share. Thread-safe.
@@ -50,6 +62,7 @@ class Client::Core {
         hot(options.hot_directory.empty() ? BesideSocket(connection->socket_path(), "hot")
                                           : options.hot_directory,
             options.server_uid),
+        job(JobOf(options)),
         reads_hot_(options.reads_hot_directory) {}
   ~Core() { TellOf(uses_.TakeAll()); }
   Core(const Core&) = delete;
@@ -96,6 +109,7 @@ class Client::Core {
   const std::unique_ptr<Connection> connection;
   VerifiedContents verified;
   const HotReader hot;
+  const std::string job;  // of requests that name none
 
  private:
   // The daemon may lose what it is told, so this neither connects nor repeats.
@@ -135,6 +149,11 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& op
 
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
                                                     const CallOptions& options) {
+  if (request.job().empty() && !core_->job.empty()) {
+    v1::CompileRequest named = request;
+    named.set_job(core_->job);
+    return Compile(named, options);
+  }
   if (auto answer = core_->AnswerHere(request)) return *std::move(answer);
   KILN_ASSIGN_OR_RETURN(v1::CompileResponse response,
                         core_->Call(&KernelStub::PrepareAsyncCompile, request, options));
@@ -145,8 +164,13 @@ absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& re
 absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& answer,
                                  const ManyOptions& options) {
   Connection& connection = *core_->connection;
+  const RequestSource named = [&](v1::CompileRequest& request) {
+    const bool is_taken = next(request);
+    if (is_taken && request.job().empty()) request.set_job(core_->job);
+    return is_taken;
+  };
   RequestWindow window(
-      next, answer, [this](const auto& request) { return core_->AnswerHere(request); }, options,
+      named, answer, [this](const auto& request) { return core_->AnswerHere(request); }, options,
       connection.retry());
   const AnswerCompletion complete = [&](v1::CompileResponse& response) {
     return core_->Complete(response, options.call);
@@ -213,6 +237,7 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
   while (answered < keys.size()) {
     const size_t end = std::min(answered + limits::kUserCacheEntriesPerCallMax, keys.size());
     v1::GetOwnRequest request;
+    request.set_tunings(kind == OwnEntries::kTunings);
     for (size_t i = answered; i < end; ++i) request.add_keys(keys[i]);
     KILN_ASSIGN_OR_RETURN(v1::GetOwnResponse response,
                           core_->Call(&KernelStub::PrepareAsyncGetOwn, request, options));
@@ -234,11 +259,11 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
 absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const CallOptions& options,
                             OwnEntries kind) {
   v1::PutOwnRequest request;
+  request.set_tunings(kind == OwnEntries::kTunings);
   request.mutable_entries()->Assign(entries.begin(), entries.end());
   KILN_RETURN_IF_ERROR(CheckSize(request));
   return core_->Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
 }
-    request.set_tunings(kind == OwnEntries::kTunings);
 
 absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {
   return core_->Call(&KernelStub::PrepareAsyncListToolchains, v1::ListToolchainsRequest(), options);
@@ -253,4 +278,3 @@ const std::string& Client::socket_path() const { return core_->connection->socke
 const std::string& Client::hot_directory() const { return core_->hot.path(); }
 
 }  // namespace kiln
-  request.set_tunings(kind == OwnEntries::kTunings);

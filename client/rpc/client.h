@@ -59,6 +59,8 @@ struct ConnectOptions {
   bool reads_hot_directory = true;
   // Who may run the daemon, besides root and the caller's own uid.
   std::optional<uid_t> server_uid;
+  // Requests that name no job are of this one. Empty: $KILN_JOB, or $SLURM_JOB_ID.
+  std::string job;
   // For connecting, repeats included.
   std::chrono::milliseconds connect_budget{100};
   // A call fails with UNAVAILABLE when the daemon shows no sign of life for this long. A daemon
@@ -77,12 +79,12 @@ struct CallOptions {
   bool fetch_content = true;
 };
 
-struct ManyOptions {
-  CallOptions call;
 // Tunings are times that were measured. Users whom the daemon's operator names (tunings.shared_by)
 // have them together.
 enum class OwnEntries { kOfThisUser, kTunings };
 
+struct ManyOptions {
+  CallOptions call;
   // Requests that are sent and not answered. The daemon reads at most 64.
   size_t in_flight_max = 64;
 };

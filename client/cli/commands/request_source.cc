@@ -35,7 +35,10 @@ const FieldFlag kFieldFlags[] = {
      {.is_path = true}},
     {"--cache", "cache_policy", "use, refresh or only-if-cached", {.value_name = "POLICY"}},
     {"--priority", "priority", "waiting-rank, autotune, warm or background", {}},
-    {"--job", "job", "The job's name: jobs get equal shares", {}},
+    {"--job",
+     "job",
+     "The job's name: jobs get equal shares (default: $KILN_JOB or $SLURM_JOB_ID)",
+     {}},
 };
 
 // The request of a line, with the template's values where the line is silent.

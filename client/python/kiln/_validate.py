@@ -5,15 +5,22 @@ import math
 import operator
 import os
 from collections.abc import Iterable
-from typing import Any, List, Optional, TypeVar, Union
+from typing import Any, List, Mapping, Optional, TypeVar, Union
 
 from kiln._signals import suppressed
 from kiln.errors import InvalidArgumentError
 
 _T = TypeVar("_T")
 _SHOWN_LENGTH_MAX = 80
+_JOB_CHARACTERS_MAX = 128
 # A year and a day.
 _SECONDS_MAX = 366.0 * 86400
+
+
+def job_of(environment: Mapping[str, str] = os.environ) -> str:
+    """The job of a process that names none: KILN_JOB, or the number that Slurm gives a job."""
+    name = environment.get("KILN_JOB", "") or environment.get("SLURM_JOB_ID", "")
+    return name.encode(errors="replace").decode()[:_JOB_CHARACTERS_MAX]
 
 
 def mistaken(what: str, given: Any, meant: str) -> InvalidArgumentError:

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Sequence, Union
 
+from kiln._validate import job_of
 from kiln.key import Parameter
 
 # Words and their numbers in protos/kiln/v1.
@@ -31,7 +32,7 @@ class CompileRequest:
     cache: "use", "refresh" (compile even on a hit) or "only-if-cached" (NotFoundError on a miss, but CompilationError for
         what the daemon knows not to compile).
     priority: "waiting-rank", "autotune", "warm" or "background".
-    job: for fairness: jobs of one user take turns.
+    job: `kiln stats` and `kiln ls --job` show what was done for it, and jobs of one user take turns. Default: $KILN_JOB, or $SLURM_JOB_ID.
     """
     source: Union[str, bytes]
     target: str
@@ -45,4 +46,4 @@ class CompileRequest:
     stages: Sequence[str] = ()
     cache: str = "use"
     priority: str = "waiting-rank"
-    job: str = ""
+    job: str = field(default_factory=job_of)

@@ -14,7 +14,6 @@ MODES = ("off", "use", "require", "record")
 TUNINGS = ("use", "renew", "off")
 LOG = logging.getLogger("kiln")
 
-_JOB_CHARACTERS_MAX = 128
 _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
 
 
@@ -45,7 +44,7 @@ class Settings(NamedTuple):
             exit_line=environment.get("KILN_REPORT", "") not in ("", "0"),
             tunings=_one_of(TUNINGS, environment, "KILN_TUNINGS"),
             basedirs=None if environment.get("KILN_BASEDIRS") == "" else tuple(_folders(environment.get("KILN_BASEDIRS", ""))),
-            job=_job(environment))
+            job=_validate.job_of(environment))
 
 
 def _one_of(words: "Tuple[str, ...]", environment: Mapping[str, str], name: str) -> str:
@@ -54,12 +53,6 @@ def _one_of(words: "Tuple[str, ...]", environment: Mapping[str, str], name: str)
         return word
     LOG.warning("kiln: %s=%s is not one of %s; using 'use'", name, word, ", ".join(words))
     return "use"
-
-
-def _job(environment: Mapping[str, str]) -> str:
-    """KILN_JOB, or the number that Slurm gives a job."""
-    name = environment.get("KILN_JOB", "") or environment.get("SLURM_JOB_ID", "")
-    return name.encode(errors="replace").decode()[:_JOB_CHARACTERS_MAX]
 
 
 def _absolute(path: str) -> str:
