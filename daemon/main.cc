@@ -31,6 +31,7 @@
 #include "daemon/state_lock.h"
 #include "daemon/toolchain/toolchain_selector.h"
 #include "storage/base/clock.h"
+#include "storage/base/filesystem.h"
 #include "storage/base/log.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
@@ -228,12 +229,20 @@ void RaiseDescriptorLimit() {
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) LogWarning("cannot raise the limit on descriptors");
 }
 
+// Tells every user which process is about to serve, so that none of them takes it for absent. Only
+// for people: where it cannot be written, `kiln` says "no daemon" while this one starts.
+void PublishPid(const Paths& paths) {
+  (void)OsFilesystem().Remove(paths.RunPid());
+  (void)OsFilesystem().WriteNew(paths.RunPid(), std::to_string(getpid()), 0644);
+}
+
 // One daemon at a time on each of the two directories; they need not lie beneath one root.
 absl::StatusOr<std::array<UniqueFd, 2>> TakeLocks(const Paths& paths) {
   auto state = TakeStateLock(paths.Lock());
   if (!state.ok()) return WithAdvice(state.status(), paths.state, "paths.state");
   auto run = TakeStateLock(paths.RunLock());
   if (!run.ok()) return WithAdvice(run.status(), paths.run, "paths.run");
+  PublishPid(paths);
   return std::array{*std::move(state), *std::move(run)};
 }
 

@@ -24,6 +24,8 @@ struct Paths {
   std::string Activity() const { return state + "/activity"; }
   std::string Lock() const { return state + "/lock"; }
   std::string RunLock() const { return run + "/lock"; }
+  // For every user: the process that has the lock, which nobody else may read and so take.
+  std::string RunPid() const { return run + "/pid"; }
   std::string Socket() const { return run + "/kilnd.sock"; }
   std::string AdminSocket() const { return run + "/admin.sock"; }
   std::string HotDirectory() const { return run + "/hot"; }

@@ -66,7 +66,7 @@ microseconds CostOf(const Item& item) {
   return microseconds(static_cast<int64_t>(item.answer->provenance().compile_micros()));
 }
 
-std::vector<Cell> RowOf(const Item& item, bool is_aligned) {
+std::vector<Cell> RowOf(const Item& item, size_t key_digits) {
   if (!item.answer.ok()) {
     return {
         item.name,        item.target,      Cell("failed", Style::kBad),
@@ -81,7 +81,7 @@ std::vector<Cell> RowOf(const Item& item, bool is_aligned) {
                response.outcome() == v1::OUTCOME_COMPILED ? Style::kNew : Style::kGood),
           fmt::format("{:.1f}", Milliseconds(CostOf(item))),
           std::to_string(BytesOf(response)),
-          Cell(is_aligned ? key.substr(0, kFingerprintDigitsShown) : key, Style::kDim),
+          Cell(key.substr(0, key_digits), Style::kDim),
           response.provenance().toolchain()};
 }
 
@@ -287,7 +287,7 @@ class Batch {
     }
     if (!options_.is_warming) {
       progress_.Clear();  // rows beyond the first are printed at once
-      table_.AddRow(RowOf(item, console_.aligned));
+      table_.AddRow(RowOf(item, KeyDigitsShown(console_)));
     }
     console_.out.flush();
     progress_.Update(answers_, Note());

@@ -11,6 +11,7 @@
 #include "client/rpc/client.h"
 #include "client/rpc/dial.h"
 #include "client/rpc/retry.h"
+#include "client/rpc/socket_path.h"
 
 namespace kiln::cli {
 namespace {
@@ -112,8 +113,12 @@ std::string AdviceOnConnecting(const absl::Status& status, const std::string& ro
       return "start one with 'systemctl start kilnd', or 'kilnd --root DIR' and then 'kiln --root "
              "DIR'";
     case absl::StatusCode::kPermissionDenied:
-      return "join the group that owns the socket (ls -l shows it), or ask as root where it is the "
-             "administration socket";
+      if (Message(status).find(kAdminSocket) != std::string_view::npos) {
+        return "as an operator: root, the user of the daemon, or who may write to the socket (ls "
+               "-l "
+               "shows it; sockets.admin_group)";
+      }
+      return "join the group that owns the socket (ls -l shows it)";
     default:
       return "";
   }

@@ -67,6 +67,7 @@ absl::StatusOr<admin::v1::ListArtifactsRequest> RequestOf(const LsArguments& arg
 
 std::string NameInList(const Artifact& artifact) {
   if (!artifact.has_own_uid()) return artifact.name();
+  if (artifact.own_uid() == kTuningsUid) return "(shared tuning)";
   return fmt::format("(own entry of uid {})", artifact.own_uid());
 }
 
@@ -94,7 +95,7 @@ class Listing {
       : session_(session), console_(session.console()), table_(console_, Columns()) {}
 
   void Add(const Artifact& artifact) {
-    ++count_;
+    ++(artifact.has_own_uid() ? own_count_ : artifact_count_);
     bytes_ += artifact.size_bytes();
     hits_ += artifact.hits();
     compile_micros_ += artifact.compile_micros();
@@ -105,18 +106,21 @@ class Listing {
     }
   }
 
+  bool is_empty() const { return artifact_count_ + own_count_ == 0; }
+
   void Finish() {
     table_.Flush();
     console_.out.flush();
     if (session_.json()) return;
     console_.err << fmt::format(
-        "{}, {}, {}, {} to compile\n", FormatCount(count_, "artifact"), FormatBytes(bytes_),
-        FormatCount(hits_, "hit"),
+        "{}{}, {}, {}, {} to compile\n", FormatCount(artifact_count_, "artifact"),
+        own_count_ == 0 ? "" : fmt::format(" and {} of own namespaces", own_count_),
+        FormatBytes(bytes_), FormatCount(hits_, "hit"),
         FormatDuration(std::chrono::microseconds(static_cast<int64_t>(compile_micros_))));
   }
 
  private:
-  bool IsNarrow() const { return console_.columns > 0 && console_.columns < kWideColumns; }
+  bool IsNarrow() const { return IsNarrowTerminal(console_); }
 
   std::vector<Column> Columns() const {
     std::vector<Column> columns = {{"KEY"}, {"KERNEL", false, /*is_elastic=*/true}, {"TARGET"}};
@@ -133,9 +137,8 @@ class Listing {
     const std::string key = Hex(artifact.key());
     const uint64_t size = artifact.size_bytes();
     const int64_t last_use_ms = artifact.last_use_unix_ms();
-    std::vector<Cell> row = {
-        is_aligned ? key.substr(0, IsNarrow() ? 8 : kFingerprintDigitsShown) : key,
-        NameInList(artifact), artifact.has_own_uid() ? "" : TargetName(artifact.target())};
+    std::vector<Cell> row = {key.substr(0, KeyDigitsShown(console_)), NameInList(artifact),
+                             artifact.has_own_uid() ? "" : TargetName(artifact.target())};
     if (!IsNarrow()) row.emplace_back(artifact.toolchain());
     row.emplace_back(is_aligned ? FormatBytes(size) : std::to_string(size));
     row.emplace_back(is_aligned ? FormatAge(last_use_ms, SystemClock().UnixMillis())
@@ -146,35 +149,48 @@ class Listing {
     return row;
   }
 
-  // A narrower terminal has no room for what 'kiln inspect' shows, too.
-  static constexpr size_t kWideColumns = 110;
-
   Session& session_;
   Console& console_;
   Table table_;
-  uint64_t count_ = 0;
+  uint64_t artifact_count_ = 0;
+  uint64_t own_count_ = 0;
   uint64_t bytes_ = 0;
   uint64_t hits_ = 0;
   uint64_t compile_micros_ = 0;
 };
 
+// Adds what `request` asks for: as it comes, or sorted.
+absl::Status List(AdminClient& admin, const admin::v1::ListArtifactsRequest& request,
+                  const Order* order, uint64_t limit, Session& session, Listing& listing) {
+  std::vector<Artifact> all;  // where they are sorted
+  const absl::Status status = ForEachArtifact(admin, request, order == nullptr ? limit : 0, session,
+                                              [&](const Artifact& one) {
+                                                if (order == nullptr) return listing.Add(one);
+                                                all.push_back(one);
+                                              });
+  if (order != nullptr) std::ranges::stable_sort(all, std::greater(), order->value);
+  if (limit > 0 && all.size() > limit) all.resize(limit);
+  for (const Artifact& one : all) listing.Add(one);
+  return status;
+}
+
 absl::StatusOr<ExitCode> RunLs(const LsArguments& arguments, Session& session) {
-  KILN_ASSIGN_OR_RETURN(const auto request, CannotRun(RequestOf(arguments)));
+  KILN_ASSIGN_OR_RETURN(auto request, CannotRun(RequestOf(arguments)));
   const Order* order = nullptr;
   if (!arguments.sort.empty()) {
     KILN_ASSIGN_OR_RETURN(order, CannotRun(ParseOrder(arguments.sort)));
   }
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
   Listing listing(session);
-  std::vector<Artifact> all;  // where they are sorted
-  const absl::Status status = ForEachArtifact(
-      *admin, request, order == nullptr ? arguments.limit : 0, session, [&](const Artifact& one) {
-        if (order == nullptr) return listing.Add(one);
-        all.push_back(one);
-      });
-  if (order != nullptr) std::ranges::stable_sort(all, std::greater(), order->value);
-  if (arguments.limit > 0 && all.size() > arguments.limit) all.resize(arguments.limit);
-  for (const Artifact& one : all) listing.Add(one);
+  absl::Status status = List(*admin, request, order, arguments.limit, session, listing);
+  // "add" may begin a key, and be a kernel's name.
+  if (status.ok() && listing.is_empty() && request.kernel().empty()) {
+    request.set_kernel(request.key_prefix());
+    request.clear_key_prefix();
+    if (!request.kernel().empty()) {
+      status = List(*admin, request, order, arguments.limit, session, listing);
+    }
+  }
   listing.Finish();
   KILN_RETURN_IF_ERROR(status);
   return kOk;

@@ -20,11 +20,11 @@ constexpr int kAttemptsMax = 16;
 constexpr auto kBackoffMax = std::chrono::seconds(2);
 
 // The process id of a kilnd that holds the lock of its run directory and does not answer on its
-// socket; 0: there is none. Does not try the lock: a kilnd that starts just then would fail.
+// socket; 0: there is none.
 pid_t KilndWithoutSocket(const std::string& socket_path) {
-  std::ifstream lock(BesideSocket(socket_path, "lock"));
+  std::ifstream file(BesideSocket(socket_path, "pid"));
   pid_t process = 0;
-  if (!(lock >> process) || process <= 0) return 0;
+  if (!(file >> process) || process <= 0) return 0;
   std::ifstream comm(fmt::format("/proc/{}/comm", process));
   std::string name;
   return std::getline(comm, name) && name == "kilnd" ? process : 0;

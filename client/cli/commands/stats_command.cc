@@ -72,6 +72,7 @@ constexpr Row kRows[] = {
     {"Work", "in quarantine",
      "{sources_quarantined:kernel}, {quarantine_refusals:request} refused"},
     {"Work", "jail", "{jail_text}"},
+    {"Work", "plain limits", "{plain_limits_text}"},
     {"Work", "audits",
      "{audits_same} the same, {audits_differed} wrong and evicted, {audits_nondeterministic} not "
      "deterministic, {audits_given_up} given up, {audits_waiting} waiting"},
@@ -175,6 +176,8 @@ void AddTexts(Json& json) {
   std::string jail = json["jail"];
   for (const std::string problem : json["jail_problems"]) jail += ", but " + problem;
   json["jail_text"] = jail;
+  const std::vector<std::string> plain = json["plain_limits"];
+  json["plain_limits_text"] = fmt::format("{}", fmt::join(plain, "; "));
 }
 
 // In the unit with which the name ends.

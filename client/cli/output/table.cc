@@ -6,6 +6,8 @@
 #include <cassert>
 #include <utility>
 
+#include "client/cli/output/enum_names.h"
+
 namespace kiln::cli {
 namespace {
 
@@ -24,10 +26,13 @@ void Table::AddRow(std::vector<Cell> cells) {
   for (Cell& cell : cells) cell.text = Printable(cell.text);
   if (!console_.aligned) return PrintTabbed(cells);
   if (is_started_) return PrintAligned(cells);
-  // One long name must not push everything else off the screen.
+  // One long name must not push everything else off the screen. FitTerminal does that where the
+  // width is known.
   constexpr size_t kWidthMax = 60;
   for (size_t i = 0; i < cells.size(); ++i) {
-    widths_[i] = std::min(std::max(widths_[i], DisplayWidth(cells[i].text)), kWidthMax);
+    const bool is_fitted = console_.columns > 0 && columns_[i].is_elastic;
+    const size_t width = DisplayWidth(cells[i].text);
+    widths_[i] = std::max(widths_[i], is_fitted ? width : std::min(width, kWidthMax));
   }
   held_back_.push_back(std::move(cells));
   if (held_back_.size() == kRowsHeldBack) Flush();
@@ -100,6 +105,16 @@ void PrintTabbed(Console& console, const Fields& fields) {
   for (const auto& [name, value] : fields) {
     console.out << Printable(name) << '\t' << Printable(value) << '\n';
   }
+}
+
+bool IsNarrowTerminal(const Console& console) {
+  constexpr size_t kWideColumns = 110;
+  return console.columns > 0 && console.columns < kWideColumns;
+}
+
+size_t KeyDigitsShown(const Console& console) {
+  if (!console.aligned) return std::string::npos;
+  return IsNarrowTerminal(console) ? 8 : kFingerprintDigitsShown;
 }
 
 }  // namespace kiln::cli

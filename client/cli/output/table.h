@@ -61,4 +61,9 @@ void PrintFields(Console& console, std::string_view title, const Fields& fields)
 // A line each, tab-separated, for a program.
 void PrintTabbed(Console& console, const Fields& fields);
 
+// Whether a table with many columns has to leave some out.
+[[nodiscard]] bool IsNarrowTerminal(const Console& console);
+// How many digits of a key a table shows. Pipes get all of them.
+[[nodiscard]] size_t KeyDigitsShown(const Console& console);
+
 }  // namespace kiln::cli

@@ -545,6 +545,7 @@ TEST_F(AdminCommandTest, MarksOwnEntriesInTheList) {
   daemon_.admin().artifacts = {own};
   EXPECT_EQ(Run({"ls"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr(Key('x') + "\t(own entry of uid 1000)\t\t\t7\t"));
+  EXPECT_THAT(err_.str(), HasSubstr("0 artifacts and 1 of own namespaces, 7 B, "));
   EXPECT_EQ(Run({"ls", "--json"}), 0);
   EXPECT_EQ(Objects().back().at("own_uid"), 1000);
 }
@@ -568,6 +569,20 @@ TEST_F(AdminCommandTest, ListsWhatANameMayMean) {
   EXPECT_EQ(Run({"inspect", "matmul"}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("several kernels have that name; name one by its key: "
                                     "616161616161 (cuda:90 BLOCK=64), 626262626262 (cuda:90"));
+}
+
+TEST_F(AdminCommandTest, ListsAKernelWhoseNameCouldBeginAKey) {
+  daemon_.admin().artifacts[2].set_name("add");
+  EXPECT_EQ(Run({"ls", "add", "--json"}), 0);
+  ASSERT_EQ(Objects().size(), 1u);
+  EXPECT_EQ(Objects()[0].at("name"), "add");
+}
+
+TEST_F(AdminCommandTest, AWideTerminalShowsAllOptions) {
+  const std::string options(90, 'o');
+  daemon_.admin().artifacts[0].set_options(options);
+  EXPECT_EQ(Run({"ls"}, {.out = true, .columns = 250}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr(options + "\n"));
 }
 
 TEST_F(AdminCommandTest, SortsAndFilters) {
@@ -865,10 +880,10 @@ TEST_F(CommandLineTest, ADirectoryIsRefusedAsASocket) {
   }
 }
 
-TEST_F(CommandLineTest, AStaleLockIsNotTakenForAStartingDaemon) {
+TEST_F(CommandLineTest, AStalePidIsNotTakenForAStartingDaemon) {
   daemon_.Stop();
   // A process, but none of kilnd's.
-  WriteFileOrDie(daemon_.root() + "/run/lock", "1");
+  WriteFileOrDie(daemon_.root() + "/run/pid", "1");
   EXPECT_EQ(Run({"stats"}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("try: start one"));
 }
