@@ -1,0 +1,163 @@
+"""A user who attacks a daemon over its socket, with all that tests/security tries one by one, over and over."""
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import socket
+import threading
+import time
+
+import http2
+import kiln
+from kiln._connection import request_frame
+from kiln.sockets import PREAMBLE
+from kiln.v1 import kernel_service_pb2 as pb
+
+MIB = 1 << 20
+DESCRIPTORS = 4096
+HELD_S = 0.5  # what is connected stays so for that long
+INCLUDES = """module { tt.func public @k(%x: !tt.ptr<i32>) { %c = arith.constant 1 : i32
+  %r = tt.elementwise_inline_asm ".incbin \\22/etc/passwd\\22" {constraints = "=v,v", packed_element = 1 : i32, pure = true} %c : i32 -> i32
+  tt.store %x, %r : !tt.ptr<i32>
+  tt.return } }
+"""
+
+
+class HostileUser:
+    """Attacks for as long as a `with` block lasts, as that uid, without any right. Needs root."""
+
+    def __init__(self, root, uid, server_uid):
+        fork = multiprocessing.get_context("fork")
+        self._stop = fork.Event()
+        self._told = fork.SimpleQueue()
+        self._process = fork.Process(target=self._attack, args=(root, uid, server_uid))
+
+    def __enter__(self):
+        self._process.start()
+        return self
+
+    def __exit__(self, *exception):
+        self._stop.set()
+        # How often each attack was made, by its name.
+        self.counts = self._told.get()
+        self._process.join(60)
+
+    def _attack(self, root, uid, server_uid):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        attacks = Attacks(root, server_uid)
+        counts = dict.fromkeys(Attacks.NAMES, 0)
+
+        def repeat(name):
+            while not self._stop.is_set():
+                with contextlib.suppress(OSError, kiln.KilnError):
+                    getattr(attacks, name)()
+                counts[name] += 1
+                self._stop.wait(HELD_S)
+
+        threads = [threading.Thread(target=repeat, args=(name,), daemon=True) for name in Attacks.NAMES]
+        for thread in threads:
+            thread.start()
+        self._stop.wait()
+        self._told.put(counts)
+        os._exit(0)
+
+
+class Attacks:
+    NAMES = ("unread_pings", "unread_settings", "unread_own_entries", "unread_light_answers", "requests_without_an_end", "unread_streams",
+             "many_connections", "unfinished_prefaces", "garbage", "hostile_sources", "compiles_without_need", "tunings_of_others",
+             "answers_that_lie")
+
+    def __init__(self, root, server_uid):
+        self._path = str(root / "run" / "kilnd.sock")
+        self._client = kiln.Client(root=root, server_uid=server_uid, answer_timeout=120)
+        self._number = 0
+
+    @contextlib.contextmanager
+    def _connected(self, count, said=b""):
+        with contextlib.ExitStack() as stack:
+            connections = []
+            for _ in range(count):
+                connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+                connection.connect(self._path)
+                connection.settimeout(HELD_S)
+                with contextlib.suppress(OSError):
+                    connection.sendall(said)
+                connections.append(connection)
+            yield connections
+            time.sleep(HELD_S)
+
+    def unread_pings(self):
+        with self._connected(10, http2.GREETING + http2.PINGS * (MIB // 2 // len(http2.PINGS))):
+            pass
+
+    def unread_settings(self):
+        with self._connected(10, http2.GREETING + http2.frame(http2.SETTINGS, 0, 0) * (MIB // 2 // 9)):
+            pass
+
+    def _own_request(self):
+        self._client.put_own({key: {"x": bytes(15 * MIB)} for key in (b"0",)})
+        return pb.GetOwnRequest(keys=[b"0"])
+
+    def unread_own_entries(self):
+        request = self._own_request().SerializeToString()
+        calls = b"".join(http2.call(2 * index + 1, "/kiln.v1.KernelService/GetOwn", request) for index in range(60))
+        with self._connected(3, http2.GREETING + calls):
+            pass
+
+    def unread_light_answers(self):
+        request = self._own_request()
+        with self._connected(3, PREAMBLE + b"".join(request_frame(index + 1, "GetOwn", request, None) for index in range(60))):
+            pass
+
+    def requests_without_an_end(self):
+        with self._connected(1, http2.GREETING) as connections:
+            http2.send_without_end(connections[0], "/kiln.v1.KernelService/Compile", 12, 16 * MIB)
+
+    def unread_streams(self):
+        messages = [pb.CompileStreamRequest(id=number, request={"source": {"text": b"x"}}).SerializeToString() for number in range(20)]
+        with self._connected(5, http2.GREETING) as connections:
+            for connection in connections:
+                for stream in range(1, 200, 2):
+                    connection.sendall(http2.open_call(stream, "/kiln.v1.KernelService/CompileStream", messages))
+
+    def many_connections(self):
+        with self._connected(500, http2.GREETING):
+            pass
+
+    def unfinished_prefaces(self):
+        with self._connected(200, http2.PREFACE[:5]), self._connected(200):
+            pass
+
+    def garbage(self):
+        for begin in (b"", PREAMBLE, http2.GREETING):
+            with self._connected(20, begin + os.urandom(10_000)):
+                pass
+
+    def hostile_sources(self):
+        texts = ["nonsense", "module {" * 50_000, "(" * MIB, "\0" * 100, "module { tt.func public @k() { tt.retur", INCLUDES]
+        requests = [kiln.CompileRequest(f"{text}\n// {self._next()}", target) for text in texts for target in ("cuda:90", "hip:gfx942")]
+        list(self._client.compile_many(requests))
+
+    def compiles_without_need(self):
+        """Fills the queue."""
+        source = "module { tt.func public @k(%x: !tt.ptr<f32>) { tt.return } }"
+        list(self._client.compile_many([kiln.CompileRequest(source, "cuda:90", cache="refresh") for _ in range(10)]))
+
+    def tunings_of_others(self):
+        keys = [os.urandom(32) for _ in range(100)]
+        self._client.put_own({key: {"times": b"[1e-9, 1e-9, 1e-9]"} for key in keys}, tunings=True)
+        self._client.get_own(keys, tunings=True)
+
+    def answers_that_lie(self):
+        """About hits that there were not."""
+        hits = [pb.ToldHits(job=f"job {self._next()}", place=place, count=2**63, saved_micros=2**63) for place in (1, 2)]
+        with self._connected(1, PREAMBLE + request_frame(1, "NoteUses", pb.NoteUsesRequest(hits=hits), None)):
+            pass
+
+    def _next(self):
+        self._number += 1
+        return self._number
