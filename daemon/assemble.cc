@@ -468,10 +468,12 @@ std::set<uid_t> UsersNamed(const std::vector<std::string>& names) {
   std::set<uid_t> users;
   for (const std::string& name : names) {
     const absl::StatusOr<uid_t> uid = FindUser(name);
-    if (uid.ok()) users.insert(*uid);
-    if (uid.ok()) continue;
-    LogWarning("tunings.shared_by names a user who cannot be found: that one shares none",
-               {{"user", name}, {"error", Message(uid.status())}});
+    if (uid.ok()) {
+      users.insert(*uid);
+    } else {
+      LogWarning("tunings.shared_by names a user who cannot be found: that one shares none",
+                 {{"user", name}, {"error", Message(uid.status())}});
+    }
   }
   return users;
 }
