@@ -114,9 +114,8 @@ std::string AdviceOnConnecting(const absl::Status& status, const std::string& ro
              "DIR'";
     case absl::StatusCode::kPermissionDenied:
       if (Message(status).find(kAdminSocket) != std::string_view::npos) {
-        return "as an operator: root, the user of the daemon, or who may write to the socket (ls "
-               "-l "
-               "shows it; sockets.admin_group)";
+        return "as an operator: root, the user of the daemon, or who may write to the socket "
+               "(ls -l shows it; sockets.admin_group)";
       }
       return "join the group that owns the socket (ls -l shows it)";
     default:
