@@ -158,9 +158,10 @@ TEST_F(RocksDamageTest, LinkLoopsInPlaceOfBlobFiles) { Rounds(".blob", Damage::k
 TEST_F(RocksDamageTest, FlippedBitsInTheLog) { Rounds(".log", Damage::kFlippedBits, 15); }
 TEST_F(RocksDamageTest, TruncatedLog) { Rounds(".log", Damage::kTruncation, 8); }
 
-// Each opening makes tables of what the log held: three artifacts in each of four generations.
+// Each opening makes tables of what the log held: four artifacts in each of three generations. At
+// the fourth RocksDB would merge them.
 TEST_F(RocksDamageTest, ATableThatIsLostCostsNothingButItsOwnRows) {
-  constexpr int kGeneration = 3;
+  constexpr int kGeneration = 4;
   Reopen();
   for (int i = 0; i < kArtifacts; ++i) {
     ASSERT_TRUE(Put(made_[i]).ok());
@@ -186,8 +187,8 @@ TEST_F(RocksDamageTest, ATableThatIsLostCostsNothingButItsOwnRows) {
       const std::vector<int> lost = Lost();
       if (lost.empty()) ++harmless;
       for (const int i : lost) EXPECT_EQ(i / kGeneration, lost.front() / kGeneration);
-      EXPECT_LE(store().Stats().artifacts, 12u);
-      EXPECT_GE(store().Stats().artifacts, 9u);
+      EXPECT_LE(store().Stats().artifacts, kArtifacts);
+      EXPECT_GE(store().Stats().artifacts, kArtifacts - kGeneration);
       // Everything can be stored again, and removed without a rest.
       for (const MadeArtifact& made : made_) ASSERT_TRUE(Put(made).ok());
       EXPECT_EQ(Lost(), std::vector<int>());
