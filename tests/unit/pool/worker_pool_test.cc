@@ -49,6 +49,7 @@ class WorkerPoolTest : public testing::Test {
     options.zygote = FakeZygote(mode);
     options.work_directory = directory_.File("work");
     change(options);
+    pool_.reset();  // one pool at a time has the directory
     pool_ = std::make_unique<WorkerPool>(options);
   }
 
