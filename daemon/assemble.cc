@@ -74,6 +74,7 @@
 #include "storage/user_quota.h"
 #include "storage/user_rate_limit.h"
 #include "storage/verification.h"
+#include "storage/warm_leases.h"
 
 namespace kiln {
 namespace {
@@ -203,6 +204,8 @@ class RunningDaemon final : public Daemon {
   void StartRebuild();
   // What left the hot directory and is used again comes back, on a thread of its own.
   void PublishUsed(const std::vector<UseCount>& uses);
+  // What is counted for jobs, and what is leased.
+  void SaveBooks();
   void StopThreads();
 
   DaemonSetting setting_;
@@ -216,6 +219,7 @@ class RunningDaemon final : public Daemon {
   // Storage: tiered(memory, quota(notifying(rocks))).
   std::unique_ptr<HotDirectory> hot_;
   std::unique_ptr<UserQuota> user_quota_;
+  std::unique_ptr<WarmLeases> leases_;
   std::unique_ptr<TieredStore> store_;
   QuotaStore* quota_ = nullptr;  // the durable tier of store_
   std::unique_ptr<UserCache> own_;
@@ -258,7 +262,7 @@ class RunningDaemon final : public Daemon {
 
   std::atomic<bool> stop_rebuild_ = false;
   std::thread rebuild_;
-  std::optional<BackgroundTask> saving_;  // of what was counted for jobs
+  std::optional<BackgroundTask> saving_;  // SaveBooks
 
   // Numbers of two parts together, or of a part that may not be there or has no object.
   Gauge artifacts_gauge_{"artifacts", "Artifacts stored now.", [this] { return ArtifactCount(); }};
@@ -325,10 +329,14 @@ absl::Status RunningDaemon::OpenStore() {
   auto notifying = std::make_unique<NotifyingStore>(
       std::move(opened.store), std::vector<ArtifactListener*>{hot_.get(), user_quota_.get()});
   NotifyingStore& durable = *notifying;
+  leases_ = std::make_unique<WarmLeases>(setting_.paths.Leases(),
+                                         WarmLeaseLimits::Of(config.lease_time, config.size_bytes),
+                                         OsFilesystem(), clock_);
   auto quota = std::make_unique<QuotaStore>(
       std::move(notifying),
-      QuotaOptions{config.size_bytes, config.free_disk_bytes, setting_.paths.state}, OsFilesystem(),
-      clock_);
+      QuotaOptions{config.size_bytes, config.free_disk_bytes, setting_.paths.state,
+                   [this](const Digest& key) { return leases_->Holds(key); }},
+      OsFilesystem(), clock_);
   quota_ = quota.get();
   store_ = std::make_unique<TieredStore>(
       std::make_unique<MemoryStore>(config.memory_bytes / 2, clock_), std::move(quota),
@@ -482,15 +490,16 @@ absl::Status RunningDaemon::StartServing() {
   parts_ = std::make_unique<RpcDependencies>(
       RpcDependencies{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
                       user_rate_limit_, *read_executor_, gate_, memo_, searches_, *store_,
-                      activity_, [this](const Digest& key) { return hot_->NoteUse(key); },
+                      activity_, *leases_, [this](const Digest& key) { return hot_->NoteUse(key); },
                       shared_uid_, UsersNamed(setting_.config.tunings.shared_by)});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});
   }
-  saving_.emplace(BackgroundTask::Work{.run = [this](const auto&) { activity_.Save(); },
-                                       .is_due = [this] { return activity_.HasChanged(); },
-                                       .look_time = limits::kActivitySaveTime});
+  saving_.emplace(BackgroundTask::Work{
+      .run = [this](const auto&) { SaveBooks(); },
+      .is_due = [this] { return activity_.HasChanged() || leases_->HasChanged(); },
+      .look_time = limits::kActivitySaveTime});
   actions_ = MakeActions();
   servers_ = std::make_unique<PrincipalServers>(*parts_, actions_);
   light_server_ = std::make_unique<LightServer>(*parts_);
@@ -629,6 +638,11 @@ void RunningDaemon::Drain(SteadyTime deadline) {
   StopThreads();
 }
 
+void RunningDaemon::SaveBooks() {
+  if (activity_.HasChanged()) activity_.Save();
+  if (leases_ != nullptr && leases_->HasChanged()) leases_->Save();
+}
+
 void RunningDaemon::StopThreads() {
   stop_rebuild_ = true;
   if (rebuild_.joinable()) rebuild_.join();
@@ -639,7 +653,7 @@ void RunningDaemon::StopThreads() {
   executor_.reset();
   read_executor_.reset();
   publishing_executor_.reset();
-  if (activity_.HasChanged()) activity_.Save();
+  SaveBooks();
 }
 
 }  // namespace

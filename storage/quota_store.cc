@@ -76,8 +76,8 @@ absl::Status QuotaStore::MakeRoom(const CallContext& context, uint64_t needed_by
   stored = inner().Stats().stored_bytes;
   if (stored <= stored_max) return absl::OkStatus();
   return ResourceExhausted(
-      "{} bytes do not fit into the store's limit of {} beside {} that are pinned: unpin some, or "
-      "raise the limit",
+      "{} bytes do not fit into the store's limit of {} beside {} that are pinned or "
+      "warmed: unpin some, or raise the limit",
       needed_bytes, options_.bytes_max, stored);
 }
 
@@ -103,7 +103,9 @@ absl::StatusOr<std::vector<FoundArtifact>> QuotaStore::Sample(const CallContext&
 absl::StatusOr<uint64_t> QuotaStore::EvictWorstOf(const CallContext& context,
                                                   std::vector<FoundArtifact> sample,
                                                   uint64_t bytes) {
-  std::erase_if(sample, [](const FoundArtifact& found) { return found.usage.pinned; });
+  std::erase_if(sample, [this](const FoundArtifact& found) {
+    return found.usage.pinned || (options_.is_leased && options_.is_leased(found.record->key));
+  });
   std::vector<std::pair<double, Digest>> ranked;
   for (const FoundArtifact& found : sample) {
     ranked.emplace_back(ArtifactValue(*found.record, found.usage, clock_.UnixMillis()),

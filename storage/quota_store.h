@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -25,6 +26,8 @@ struct QuotaOptions {
   uint64_t free_disk_bytes_min = limits::kFreeDiskBytesDefault;
   // A path on the file system to watch.
   std::string disk_path;
+  // Those stay for now. Does not call the store. Null: there are none.
+  std::function<bool(const Digest&)> is_leased = nullptr;
 };
 
 struct EvictionResult {
@@ -33,8 +36,8 @@ struct EvictionResult {
 };
 
 // Evicts the artifacts of the lowest ArtifactValue, by random samples: on a thread of its own when
-// the store is nearly full, and before a put that does not fit. Never evicts pinned artifacts. A
-// put is RESOURCE_EXHAUSTED where evictions do not make enough room, or while the disk has less
+// the store is nearly full, and before a put that does not fit. Never evicts pinned or leased
+// artifacts. A put is RESOURCE_EXHAUSTED where evictions do not make enough room, or while the disk has less
 // than free_disk_bytes_min free. Stats().degraded then says why, and puts work again once there is
 // space.
 //
@@ -52,8 +55,8 @@ class QuotaStore final : public ForwardingStore {
   std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
   StoreStats Stats() const override;
 
-  // Evicts until at most `bytes` are stored, all remaining artifacts are pinned, or the context is
-  // cancelled.
+  // Evicts until at most `bytes` are stored, all remaining artifacts are pinned or leased, or the
+  // context is cancelled.
   absl::StatusOr<EvictionResult> EvictDownTo(const CallContext& context, uint64_t bytes);
 
  private:

@@ -89,7 +89,8 @@ class Client::Core {
     absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
     TellOf(uses_.Add(*Digest::FromBytes(found->key()), request.job(),
-                     found->provenance().compile_micros(), std::chrono::steady_clock::now()));
+                     found->provenance().compile_micros(),
+                     request.priority() == v1::PRIORITY_WARM, std::chrono::steady_clock::now()));
     return found;
   }
 

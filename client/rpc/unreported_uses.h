@@ -21,9 +21,12 @@ class UnreportedUses {
 
   // What to tell now, which it forgets: no keys until there are many, or the first has waited for
   // long. `saved_micros`: what the kernel's compile took.
+  // `is_warm`: a warm found it. Then all that is told together counts as warmed: few processes do
+  // both.
   v1::NoteUsesRequest Add(const Digest& key, const std::string& job, uint64_t saved_micros,
-                          Moment now) {
+                          bool is_warm, Moment now) {
     const MutexLock lock(mutex_);
+    is_warm_ = is_warm_ || is_warm;
     if (keys_.empty()) first_ = now;
     keys_.insert(key);
     v1::ToldHits& hits = hits_[job];
@@ -43,6 +46,7 @@ class UnreportedUses {
  private:
   v1::NoteUsesRequest Take() KILN_REQUIRES(mutex_) {
     v1::NoteUsesRequest taken;
+    taken.set_is_warm(std::exchange(is_warm_, false));
     for (const Digest& key : std::exchange(keys_, {})) taken.add_keys(std::string(key.Bytes()));
     for (auto& [job, hits] : std::exchange(hits_, {})) {
       hits.set_job(job);
@@ -55,6 +59,7 @@ class UnreportedUses {
   Mutex mutex_;
   std::unordered_set<Digest, DigestHash> keys_ KILN_GUARDED_BY(mutex_);
   std::map<std::string, v1::ToldHits> hits_ KILN_GUARDED_BY(mutex_);  // by job
+  bool is_warm_ KILN_GUARDED_BY(mutex_) = false;
   Moment first_ KILN_GUARDED_BY(mutex_);
 };
 

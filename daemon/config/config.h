@@ -17,6 +17,7 @@ struct Config {
     uint64_t size_bytes = limits::kStoreBytesDefault;
     uint64_t free_disk_bytes = limits::kFreeDiskBytesDefault;
     uint64_t memory_bytes = limits::kCacheBytesDefault;
+    std::chrono::milliseconds lease_time = limits::kLeaseTimeDefault;
   };
   struct Hot {
     uint64_t size_bytes = limits::kHotDirectoryBytesDefault;

@@ -180,6 +180,9 @@ std::vector<Field> MakeFields() {
       "memory", &Config::Store::memory_bytes, 16 * kMiB, kTiB,
       "What the caches in the daemon's memory may take: half of it artifacts, a quarter known "
       "requests. The indexes of the store's files come on top.");
+  store.Duration("lease_time", &Config::Store::lease_time, milliseconds(0), hours(24 * 30),
+                 "What a warm compiled or found is not evicted for so long. 0ms: it may be at "
+                 "once.");
   Section<Config::Hot> hot{"hot", &Config::hot, fields};
   hot.Size("size", &Config::Hot::size_bytes, 0, kTiB,
            "What the published files in the hot directory may occupy.");

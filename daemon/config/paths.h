@@ -22,6 +22,7 @@ struct Paths {
 
   std::string Store() const { return state + "/store"; }
   std::string Activity() const { return state + "/activity"; }
+  std::string Leases() const { return state + "/leases"; }
   std::string Lock() const { return state + "/lock"; }
   std::string RunLock() const { return run + "/lock"; }
   // For every user: the process that has the lock, which nobody else may read and so take.

@@ -22,4 +22,10 @@ absl::Status FindRequest(const RpcDependencies& parts, const AdminActions& actio
                          const CallContext& context, const std::string& key_prefix,
                          admin::v1::GetRequestResponse& response);
 
+// The requests behind a page of stored artifacts. Errors: INVALID_ARGUMENT for a wrong `after`; the
+// store's.
+absl::Status ListRequests(const RpcDependencies& parts, const CallContext& context,
+                          const admin::v1::ListRequestsRequest& request,
+                          admin::v1::ListRequestsResponse& response);
+
 }  // namespace kiln

@@ -75,6 +75,10 @@ class AdminService final : public pb::AdminService::CallbackService {
                     pb::GetRequestResponse* response) override {
     return Defer(*call, *request, *response);
   }
+  Unary* ListRequests(Call* call, const pb::ListRequestsRequest* request,
+                      pb::ListRequestsResponse* response) override {
+    return Defer(*call, *request, *response);
+  }
   Unary* Evict(Call* call, const pb::EvictRequest* request, pb::EvictResponse* response) override {
     return Defer(*call, *request, *response);
   }
@@ -157,6 +161,11 @@ class AdminService final : public pb::AdminService::CallbackService {
   absl::Status Answer(const CallContext& context, const pb::GetRequestRequest& request,
                       pb::GetRequestResponse& response) {
     return FindRequest(parts_, actions_, context, request.key_prefix(), response);
+  }
+
+  absl::Status Answer(const CallContext& context, const pb::ListRequestsRequest& request,
+                      pb::ListRequestsResponse& response) {
+    return kiln::ListRequests(parts_, context, request, response);
   }
 
   absl::Status Answer(const CallContext& context, const pb::EvictRequest& request,
@@ -257,16 +266,11 @@ class OwnService final : public pb::OwnService::CallbackService {
   }
   Unary* ListArtifacts(Call* call, const pb::ListArtifactsRequest* request,
                        pb::ListArtifactsResponse* response) override {
-    if (parts_.searches.fetch_add(1) >= limits::kNearestSearchesMax) {
-      --parts_.searches;
-      return FinishedCall(
-          *call, ToGrpcStatus(ResourceExhausted("too many lists are being made; try again")));
-    }
-    return Defer(*call, *response, [this, request, response](const CallContext& context) {
-      const absl::Status listed = ListOwn(context, *request, *response);
-      --parts_.searches;
-      return listed;
-    });
+    return DeferList(*call, *request, *response);
+  }
+  Unary* ListRequests(Call* call, const pb::ListRequestsRequest* request,
+                      pb::ListRequestsResponse* response) override {
+    return DeferList(*call, *request, *response);
   }
 
  private:
@@ -282,6 +286,28 @@ class OwnService final : public pb::OwnService::CallbackService {
     pb::ListArtifactsRequest own = request;
     own.set_uid(principal_.uid);
     return kiln::ListArtifacts(parts_.index, context, own, response);
+  }
+
+  absl::Status ListOwn(const CallContext& context, const pb::ListRequestsRequest& request,
+                       pb::ListRequestsResponse& response) {
+    KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
+    pb::ListRequestsRequest own = request;
+    own.set_uid(principal_.uid);
+    return kiln::ListRequests(parts_, context, own, response);
+  }
+
+  template <class Request, class Response>
+  Unary* DeferList(Call& call, const Request& request, Response& response) {
+    if (parts_.searches.fetch_add(1) >= limits::kNearestSearchesMax) {
+      --parts_.searches;
+      return FinishedCall(
+          call, ToGrpcStatus(ResourceExhausted("too many lists are being made; try again")));
+    }
+    return Defer(call, response, [this, &request, &response](const CallContext& context) {
+      const absl::Status listed = ListOwn(context, request, response);
+      --parts_.searches;
+      return listed;
+    });
   }
 
   // Runs `work`, which fills `response`, on the parts' executor. Until the answer is sent, the user

@@ -5,6 +5,7 @@
 
 #include "daemon/messages/translate.h"
 #include "daemon/observe/answer_log.h"
+#include "daemon/rpc/kernel_calls.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
@@ -29,16 +30,18 @@ ActivityKind KindOf(const CompileResult& result) {
   return is_in_memory ? ActivityKind::kMemory : ActivityKind::kDisk;
 }
 
-// Counts the answer for the caller's user and job, and logs it.
-void Note(const RpcDependencies& parts, const CallContext& context, const std::string& job_name,
-          const CompileJob& job, const absl::StatusOr<CompileResult>& answer,
-          std::chrono::microseconds waited = {}) {
-  LogAnswer(context, job_name, &job, answer, waited);
+// Counts the answer for the caller's user and job, and logs it. Leases what a warm got.
+void Note(const RpcDependencies& parts, const CallContext& context, const PreparedRequest& request,
+          const absl::StatusOr<CompileResult>& answer, std::chrono::microseconds waited = {}) {
+  const CompileJob& job = *request.job;
+  LogAnswer(context, request.job_name, &job, answer, waited);
   if (!answer.ok()) return;
   const Artifact* artifact = answer->artifact();
   const bool spares_compile = artifact != nullptr && answer->outcome != Outcome::kCompiled;
-  parts.activity.Note(context.principal.uid, job_name, KindOf(*answer), 1,
+  parts.activity.Note(context.principal.uid, request.job_name, KindOf(*answer), 1,
                       spares_compile ? artifact->provenance.compile_micros : 0);
+  const bool is_warm = request.priority == Priority::kWarm;
+  if (is_warm && artifact != nullptr) LeaseWarmed(parts, context.principal.uid, job.key);
 }
 
 }  // namespace
@@ -85,7 +88,7 @@ std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const Call
   if (!pass.ok()) return Refuse(pass.status(), job);
   auto found = parts.provider.Find(context, job);
   if (!found) return std::nullopt;
-  Note(parts, context, (*request)->job_name, *job, *found);
+  Note(parts, context, **request, *found);
   return CompileAnswer{*std::move(found), job, *std::move(pass)};
 }
 
@@ -96,9 +99,9 @@ void StartCompile(const RpcDependencies& parts, CallContext context, const Prepa
   if (!pass.ok()) return answered(Refuse(pass.status(), job));
   context.priority = (*request)->priority;
   context.job = (*request)->job_name;
-  const auto note = [&parts, context, job,
+  const auto note = [&parts, context, request = *request,
                      started = SystemClock().Now()](const absl::StatusOr<CompileResult>& result) {
-    Note(parts, context, context.job, *job, result,
+    Note(parts, context, *request, result,
          std::chrono::duration_cast<std::chrono::microseconds>(SystemClock().Now() - started));
   };
   parts.provider.Compile(std::move(context), job,

@@ -13,6 +13,7 @@
 #include "daemon/rpc/compile_start.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
+#include "storage/index_peek.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {
@@ -104,6 +105,9 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
     parts.own.NoteUse(key);  // nothing, where it is an artifact's
   }
   parts.store.CountUses(uses);
+  if (request.is_warm()) {
+    for (const UseCount& use : uses) LeaseWarmed(parts, uid, use.key);
+  }
   hot_uses.Add(uses.size());
   for (const v1::ToldHits& told : request.hits()) CountTold(parts.activity, uid, told);
   if (request.hits().empty() && !uses.empty()) {
@@ -113,6 +117,16 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
 }
 
 }  // namespace
+
+void LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key) {
+  // What their users keep for themselves has a share of its own.
+  if (parts.leases.IsOff() || IsUserCacheKey(key)) return;
+  const auto found = Peek({}, parts.index, key);
+  if (!found.ok() || !*found) return;
+  uint64_t bytes = 0;
+  for (const StageReference& stage : (*found)->record->stages) bytes += stage.size_bytes;
+  parts.leases.Lease(uid, key, bytes);
+}
 
 absl::Status CheckCount(std::string_view field, int count, size_t count_max) {
   if (static_cast<size_t>(count) <= count_max) return absl::OkStatus();

@@ -1,12 +1,16 @@
-// A compile request, as operators ask for it to repeat it.
+// Compile requests, as people ask for them to repeat them.
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "daemon/kernel/request_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
 #include "daemon/rpc/admin_calls.h"
 #include "daemon/rpc/artifact_catalog.h"
+#include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/user_cache_record.h"
 
 namespace kiln {
 namespace {
@@ -46,7 +50,65 @@ absl::Status FindStored(const RpcDependencies& parts, const CallContext& context
   return absl::OkStatus();
 }
 
+// Nothing where the artifact is not asked for, or its request is not there: it was stored before
+// requests were kept, or is damaged, or was evicted just now.
+std::optional<admin::v1::StoredRequest> ReadRequest(const RpcDependencies& parts,
+                                                    const CallContext& context,
+                                                    const FoundArtifact& found,
+                                                    const admin::v1::ListRequestsRequest& asked) {
+  const ArtifactUsage& usage = found.usage;
+  if (IsUserCacheKey(found.record->key) || (asked.has_uid() && usage.uid != asked.uid()) ||
+      (!asked.job().empty() && usage.job != asked.job())) {
+    return std::nullopt;
+  }
+  const int64_t last_unix_ms = std::max(usage.last_use_unix_ms, found.record->created_unix_ms);
+  if (last_unix_ms < asked.since_unix_ms()) return std::nullopt;
+  const StageReference* stage = FindStage(found.record->stages, kRequestStage);
+  if (stage == nullptr) return std::nullopt;
+  const auto blob = parts.blobs.GetBlob(context, stage->digest);
+  if (!blob.ok()) return std::nullopt;
+  admin::v1::StoredRequest stored;
+  stored.set_key(std::string(found.record->key.Bytes()));
+  stored.set_request(std::string(blob->blob.bytes()));
+  stored.set_compile_micros(found.record->compile_micros);
+  return stored;
+}
+
+bool IsFull(const admin::v1::ListRequestsResponse& response, size_t bytes) {
+  return static_cast<size_t>(response.requests_size()) == limits::kRequestPageMax ||
+         bytes >= limits::kRequestPageBytes;
+}
+
 }  // namespace
+
+absl::Status ListRequests(const RpcDependencies& parts, const CallContext& context,
+                          const admin::v1::ListRequestsRequest& request,
+                          admin::v1::ListRequestsResponse& response) {
+  std::optional<Digest> after;
+  if (!request.after().empty()) {
+    const auto parsed = Digest::FromBytes(request.after());
+    if (!parsed.ok()) return Annotate(parsed.status(), "after");
+    after = *parsed;
+  }
+  size_t bytes = 0;
+  for (size_t seen = 0; seen < limits::kListScanMax; seen += limits::kListPageMax) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    KILN_ASSIGN_OR_RETURN(const auto page, parts.index.Scan(context, after, limits::kListPageMax));
+    for (const FoundArtifact& found : page) {
+      after = found.record->key;
+      auto stored = ReadRequest(parts, context, found, request);
+      if (!stored) continue;
+      bytes += stored->request().size();
+      *response.add_requests() = *std::move(stored);
+      if (!IsFull(response, bytes)) continue;
+      response.set_next(std::string(after->Bytes()));
+      return absl::OkStatus();
+    }
+    if (page.size() < limits::kListPageMax) return absl::OkStatus();
+  }
+  response.set_next(std::string(after->Bytes()));
+  return absl::OkStatus();
+}
 
 absl::Status FindRequest(const RpcDependencies& parts, const AdminActions& actions,
                          const CallContext& context, const std::string& key_prefix,

@@ -22,6 +22,7 @@
 #include "storage/store.h"
 #include "storage/user_cache.h"
 #include "storage/user_rate_limit.h"
+#include "storage/warm_leases.h"
 
 namespace kiln {
 
@@ -43,6 +44,7 @@ struct RpcDependencies {
   std::atomic<size_t>& searches;
   Store& store;
   Activity& activity;
+  WarmLeases& leases;
   // Whether the artifact is in the hot directory; it then counts as just used. Does not block.
   std::function<bool(const Digest&)> is_published;
   // A principal with this uid has no user cache (shared_uid.h).

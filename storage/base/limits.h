@@ -56,6 +56,9 @@ inline constexpr size_t kFetchChunkBytes = kMiB;
 inline constexpr size_t kDiagnosticsBytesMax = 64 * kKiB;
 inline constexpr size_t kListPageMax = 1000;
 inline constexpr size_t kListScanMax = 4 * kListPageMax;  // records that a filtered page looks at
+// A page of stored requests: so many, or so many bytes. Its last request may be any size.
+inline constexpr size_t kRequestPageMax = 256;
+inline constexpr size_t kRequestPageBytes = 4 * kMiB;
 
 // Headers or trailers that either side of a connection accepts.
 inline constexpr size_t kMetadataBytesMax = 128 * kKiB;
@@ -242,6 +245,13 @@ inline constexpr auto kPendingUsesAge = std::chrono::seconds(30);
 // Damaged values in quarantine. The oldest goes first.
 inline constexpr size_t kQuarantinedMax = 64;
 inline constexpr size_t kQuarantinedValueBytesMax = kMiB;
+
+// --- What was warmed ---
+inline constexpr auto kLeaseTimeDefault = std::chrono::hours(24);
+// Leased bytes of one user, and of all users together: an eighth and a half of the store's limit.
+inline constexpr uint64_t kLeasedBytesPerUserPart = 8;
+inline constexpr uint64_t kLeasedBytesPart = 2;
+inline constexpr size_t kLeasesMax = 262'144;  // some 100 bytes of the daemon's memory each
 
 // --- User cache ---
 inline constexpr size_t kUserCacheKeyBytesMax = 256;

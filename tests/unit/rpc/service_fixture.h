@@ -58,6 +58,7 @@ class ServiceTest : public ::testing::Test {
   std::atomic<size_t> searches_{0};
   std::set<Digest> published_;
   Activity activity_{"/no/such/file", OsFilesystem(), clock_};
+  WarmLeases leases_{"/no/such/file", WarmLeaseLimits(), OsFilesystem(), clock_};
   RpcDependencies parts_{resolver_,
                          provider_,
                          catalog_,
@@ -71,6 +72,7 @@ class ServiceTest : public ::testing::Test {
                          searches_,
                          store_,
                          activity_,
+                         leases_,
                          [this](const Digest& key) { return published_.contains(key); }};
   AdminActions actions_;
   std::atomic<int> drains_{0};
