@@ -7,13 +7,16 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
+#include "client/cli/commands/stored_requests.h"
 #include "client/cli/output/format.h"
 #include "client/cli/requests/manifest_writer.h"
 #include "client/cli/requests/request_file.h"
+#include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
 
 namespace kiln::cli {
@@ -22,6 +25,7 @@ namespace {
 struct RecordArguments {
   std::string output = "job.kiln";
   std::string job;
+  std::optional<double> since_seconds;
   std::vector<std::string> command;
 };
 
@@ -94,6 +98,17 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+absl::StatusOr<uint64_t> Finish(ManifestWriter& writer, v1::ManifestOrigin origin,
+                                const RecordArguments& arguments) {
+  if (!arguments.job.empty()) origin.set_job(arguments.job);
+  for (const std::string& word : arguments.command) origin.add_command(word);
+  origin.set_host(HostName());
+  origin.set_created_unix_ms(SystemClock().UnixMillis());
+  (*origin.mutable_versions())["kiln"] = KILN_VERSION;
+  KILN_RETURN_IF_ERROR(writer.Finish(origin));
+  return writer.requests();
+}
+
 // Writes the recorded lines as a manifest. Lines that cannot be read are told and left out.
 absl::StatusOr<uint64_t> Pack(const std::string& recording, const RecordArguments& arguments,
                               Session& session) {
@@ -111,16 +126,36 @@ absl::StatusOr<uint64_t> Pack(const std::string& recording, const RecordArgument
     }
     origin = file.origin();
   }
-  if (!arguments.job.empty()) origin.set_job(arguments.job);
-  for (const std::string& word : arguments.command) origin.add_command(word);
-  origin.set_host(HostName());
-  origin.set_created_unix_ms(SystemClock().UnixMillis());
-  (*origin.mutable_versions())["kiln"] = KILN_VERSION;
-  KILN_RETURN_IF_ERROR(writer->Finish(origin));
-  return writer->requests();
+  return Finish(*writer, std::move(origin), arguments);
+}
+
+// What a daemon has of a job, or of the last hours.
+absl::StatusOr<ExitCode> RecordStored(const RecordArguments& arguments, Session& session) {
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
+  KILN_ASSIGN_OR_RETURN(const auto writer, CannotRun(ManifestWriter::Create(arguments.output)));
+  admin::v1::ListRequestsRequest wanted;
+  wanted.set_job(arguments.job);
+  if (arguments.since_seconds) {
+    const auto age_ms = static_cast<int64_t>(1000 * *arguments.since_seconds);
+    wanted.set_since_unix_ms(SystemClock().UnixMillis() - age_ms);
+  }
+  KILN_RETURN_IF_ERROR(AddStoredRequests(*admin, wanted, session, *writer));
+  KILN_ASSIGN_OR_RETURN(const uint64_t packed, CannotRun(Finish(*writer, {}, arguments)));
+  session.console().err << fmt::format("kiln record: {} in {}\n", FormatCount(packed, "kernel"),
+                                       arguments.output);
+  if (packed > 0) return kOk;
+  session.console().err << "  try: kiln ls --job NAME lists what was compiled for a job first\n";
+  return kFailed;
 }
 
 absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& session) {
+  if (arguments.command.empty()) {
+    if (!arguments.job.empty() || arguments.since_seconds) return RecordStored(arguments, session);
+    return CannotRun(InvalidArgument("give a COMMAND behind --, or --job NAME, or --since TIME"));
+  }
+  if (arguments.since_seconds) {
+    return CannotRun(InvalidArgument("--since is of what a daemon has, and a COMMAND is run"));
+  }
   // Absolute, since the job may change its folder.
   std::error_code error;
   const std::string recording =
@@ -159,11 +194,15 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
 
 void AddRecord(CommandParser& parser) {
   auto [command, arguments] = parser.AddSubcommand(
-      "record", "Run a job and record the kernels that it asks for", RunRecord);
+      "record", "Record the kernels that a job asks for: run it, or ask the daemon", RunRecord);
   command.Add("-o,--output", arguments.output, "The manifest (default: job.kiln)",
               {.value_name = "FILE", .is_path = true});
-  command.Add("--job", arguments.job, "The job's name");
-  command.Add("COMMAND", arguments.command, "The job, behind --", {.is_required = true});
+  command.Add("--job", arguments.job,
+              "The job's name. Without COMMAND: what the daemon has compiled for it");
+  command.Add("--since", arguments.since_seconds,
+              "Without COMMAND: what was compiled or used in the last 2h, say",
+              {.value_name = "TIME"});
+  command.Add("COMMAND", arguments.command, "The job, behind --");
 }
 
 }  // namespace kiln::cli

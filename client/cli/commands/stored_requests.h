@@ -1,0 +1,16 @@
+// The requests behind artifacts that a daemon has stored.
+#pragma once
+
+#include "client/cli/commands/session.h"
+#include "client/cli/requests/manifest_writer.h"
+#include "client/rpc/admin_client.h"
+
+namespace kiln::cli {
+
+// Adds those that are wanted to a manifest, a page at a time. Says on the console which cannot be
+// read, and leaves them out.
+[[nodiscard]] absl::Status AddStoredRequests(AdminClient& admin,
+                                             admin::v1::ListRequestsRequest wanted,
+                                             Session& session, ManifestWriter& writer);
+
+}  // namespace kiln::cli
