@@ -37,9 +37,9 @@ struct EvictionResult {
 
 // Evicts the artifacts of the lowest ArtifactValue, by random samples: on a thread of its own when
 // the store is nearly full, and before a put that does not fit. Never evicts pinned or leased
-// artifacts. A put is RESOURCE_EXHAUSTED where evictions do not make enough room, or while the disk has less
-// than free_disk_bytes_min free. Stats().degraded then says why, and puts work again once there is
-// space.
+// artifacts. A put is RESOURCE_EXHAUSTED where evictions do not make enough room, or while the disk
+// has less than free_disk_bytes_min free. Stats().degraded then says why, and puts work again once
+// there is space.
 //
 // Thread-safe. A put may block for evictions.
 class QuotaStore final : public ForwardingStore {

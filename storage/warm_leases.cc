@@ -99,7 +99,8 @@ void WarmLeases::Save() {
   (void)filesystem_.Remove(part);
   absl::Status written = filesystem_.WriteNew(part, writer.bytes(), 0600);
   if (written.ok()) written = filesystem_.Rename(part, path_);
-  if (!written.ok()) LogWarning("leases of warmed artifacts not kept", {{"error", Message(written)}});
+  if (!written.ok())
+    LogWarning("leases of warmed artifacts not kept", {{"error", Message(written)}});
 }
 
 void WarmLeases::Load(std::string_view text) {

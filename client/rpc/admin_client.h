@@ -18,8 +18,8 @@ class AdminClient {
   // finds it as for Client.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdminClient>> Connect(
       const ConnectOptions& options);
-  // The clients' socket instead. GetStats, ListArtifacts and ListRequests then tell of the caller's own
-  // jobs, and every other call is PERMISSION_DENIED.
+  // The clients' socket instead. GetStats, ListArtifacts and ListRequests then tell of the caller's
+  // own jobs, and every other call is PERMISSION_DENIED.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdminClient>> ConnectOwn(
       const ConnectOptions& options);
   ~AdminClient();

@@ -89,8 +89,8 @@ class Client::Core {
     absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
     TellOf(uses_.Add(*Digest::FromBytes(found->key()), request.job(),
-                     found->provenance().compile_micros(),
-                     request.priority() == v1::PRIORITY_WARM, std::chrono::steady_clock::now()));
+                     found->provenance().compile_micros(), request.priority() == v1::PRIORITY_WARM,
+                     std::chrono::steady_clock::now()));
     return found;
   }
 
@@ -113,12 +113,16 @@ class Client::Core {
   const std::string job;  // of requests that name none
 
  private:
+  // A warm can wait: what the daemon does not hear of, it may evict.
+  static constexpr std::chrono::milliseconds kLeaseBudget = std::chrono::seconds(2);
+
   // The daemon may lose what it is told, so this neither connects nor repeats.
   void TellOf(const v1::NoteUsesRequest& request) {
     const auto stubs = request.keys().empty() ? nullptr : connection->Present();
     if (stubs == nullptr) return;
     v1::NoteUsesResponse none;
-    const auto deadline = std::chrono::steady_clock::now() + limits::kUnreportedUsesBudget;
+    const auto budget = request.is_warm() ? kLeaseBudget : limits::kUnreportedUsesBudget;
+    const auto deadline = std::chrono::steady_clock::now() + budget;
     const absl::Status told =
         WatchedCall(*stubs->kernels, connection->Limits({.deadline = deadline}))
             .Unary(*stubs->kernels, &KernelStub::PrepareAsyncNoteUses, request, none);

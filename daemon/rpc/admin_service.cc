@@ -276,6 +276,19 @@ class OwnService final : public pb::OwnService::CallbackService {
  private:
   absl::Status ListOwn(const CallContext& context, const pb::ListArtifactsRequest& request,
                        pb::ListArtifactsResponse& response) {
+    KILN_ASSIGN_OR_RETURN(const auto own, Own(request));
+    return kiln::ListArtifacts(parts_.index, context, own, response);
+  }
+
+  absl::Status ListOwn(const CallContext& context, const pb::ListRequestsRequest& request,
+                       pb::ListRequestsResponse& response) {
+    KILN_ASSIGN_OR_RETURN(const auto own, Own(request));
+    return kiln::ListRequests(parts_, context, own, response);
+  }
+
+  // The request for the caller's user alone.
+  template <class Request>
+  absl::StatusOr<Request> Own(const Request& request) const {
     KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
     if (request.has_uid() && request.uid() != principal_.uid) {
       return PermissionDenied(
@@ -283,17 +296,9 @@ class OwnService final : public pb::OwnService::CallbackService {
           "admin.sock",
           principal_.uid, request.uid());
     }
-    pb::ListArtifactsRequest own = request;
+    Request own = request;
     own.set_uid(principal_.uid);
-    return kiln::ListArtifacts(parts_.index, context, own, response);
-  }
-
-  absl::Status ListOwn(const CallContext& context, const pb::ListRequestsRequest& request,
-                       pb::ListRequestsResponse& response) {
-    KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
-    pb::ListRequestsRequest own = request;
-    own.set_uid(principal_.uid);
-    return kiln::ListRequests(parts_, context, own, response);
+    return own;
   }
 
   template <class Request, class Response>

@@ -241,3 +241,40 @@ def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_pat
         assert len(other.kiln("why", "--job", "third", "--json").objects()) == 1
         assert other.kiln("why", "--job", "none").code == 1
         assert other.kiln("why").code == 2 and other.kiln("why", "softmax", "--last-miss").code == 2
+
+
+def test_what_was_warmed_stays_when_room_is_made(recorded, other_daemon):
+    """After a restart as well. What a job compiled goes, and so does everything that an operator removes by --all."""
+    path, _ = recorded
+    with other_daemon as other:
+        assert other.kiln("compile", "--requests", path).code == 0
+        assert other.kiln("evict", "--to", "0").code == 0
+        assert other.kiln("ls", "--json").objects() == []
+        assert other.kiln("warm", path).code == 0
+        assert other.kiln("evict", "--to", "0").code == 0
+        assert other.kiln("warm", path, "--status").code == 0
+    with other_daemon as other:
+        assert other.kiln("evict", "--to", "0").code == 0
+        assert other.kiln("warm", path, "--status").code == 0
+        assert other.kiln("evict", "--all").code == 0
+        assert other.kiln("ls", "--json").objects() == []
+
+
+def test_a_daemon_writes_a_manifest_of_what_it_compiled(recorded, kiln, other_daemon, tmp_path):
+    path, _ = recorded
+    lines = kiln("manifest", "show", path, "--json").stdout.splitlines()
+    with other_daemon as other:
+        for job, line in zip(("train", "train", "serve"), lines):
+            (tmp_path / "one.jsonl").write_text(line + "\n")
+            assert other.kiln("warm", tmp_path / "one.jsonl", "--job", job).code == 0
+        written = other.kiln("record", "--job", "train", "-o", tmp_path / "train.kiln")
+        assert written.code == 0 and "2 kernels in " in written.error, written
+        assert other.kiln("record", "--since", "2h", "-o", tmp_path / "all.kiln").code == 0
+        assert other.kiln("record", "--job", "unknown", "-o", tmp_path / "none.kiln").code == 1
+        assert other.kiln("record").code == 2
+        # What it names is the very same to the daemon.
+        again = other.kiln("warm", tmp_path / "all.kiln", "--json").objects()[-1]["summary"]
+        assert (again["requests"], again["hit"]) == (3, 3)
+    *train, origin = objects(kiln("manifest", "show", tmp_path / "train.kiln", "--json"))
+    assert {one["name"] for one in train} == {json.loads(line)["name"] for line in lines[:2]}
+    assert origin["manifest"]["job"] == "train"

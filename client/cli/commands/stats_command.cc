@@ -57,6 +57,7 @@ constexpr Row kRows[] = {
     {"Store", "free on disk", "{free_disk_bytes}, {free_disk_bytes_min} to stay"},
     {"Store", "evicted", "{evicted}"},
     {"Store", "quarantined", "{quarantined}"},
+    {"Store", "leased", "{leased:artifact}, {leased_bytes}"},
     {"Store", "own namespaces", "{own_users:user}, {own_entries:key}, {own_bytes}"},
     {"Store", "hot directory", "{hot_files:file}, {hot_bytes}"},
     {"Work", "queued", "{queued}{queue_text}, {queued_bytes}"},

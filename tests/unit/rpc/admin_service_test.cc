@@ -377,6 +377,60 @@ TEST_F(AdminServiceTest, AnEntryOfAUsersOwnIsNotListedForOthers) {
   EXPECT_EQ(searches_, 0u);
 }
 
+TEST_F(AdminServiceTest, AUserListsTheRequestsOfOwnJobsAndNoOthers) {
+  FakeProvider fake;
+  fake.FinishAtOnce();
+  InlineExecutor at_once;
+  NegativeCache negatives(clock_, std::chrono::minutes(10));
+  CachingProvider caching(std::make_unique<BorrowedProvider>(fake), store_.index(), store_.blobs(),
+                          negatives, clock_, at_once);
+  const auto compile = [&](const std::string& source, uid_t uid, const std::string& job) {
+    CallContext context;
+    context.principal.uid = uid;
+    context.job = job;
+    ResultProbe probe;
+    caching.Compile(context, MakeJob(source), probe.Done());
+    ASSERT_TRUE(probe.Result().ok());
+  };
+  compile("x", 1000, "train");
+  clock_.Advance(std::chrono::hours(1));
+  const int64_t later_unix_ms = clock_.UnixMillis();
+  compile("y", 1000, "serve");
+  compile("z", 2000, "train");
+  Store("without a request");
+  const auto listed = [](auto& stub, auto set) {
+    admin::v1::ListRequestsRequest request;
+    set(request);
+    grpc::ClientContext context;
+    admin::v1::ListRequestsResponse response;
+    EXPECT_TRUE(stub.ListRequests(&context, request, &response).ok());
+    EXPECT_EQ(response.next(), "");
+    std::set<std::string> requests;
+    for (const auto& one : response.requests()) requests.insert(one.request());
+    return requests;
+  };
+  using Requests = std::set<std::string>;
+  const std::string x = WriteRequest(*MakeJob("x"));
+  const std::string y = WriteRequest(*MakeJob("y"));
+  const std::string z = WriteRequest(*MakeJob("z"));
+  const auto own = admin::v1::OwnService::NewStub(Connect({1000, false}));
+  const auto all = [](auto&) {};
+  const auto of_job = [](auto& request) { request.set_job("train"); };
+  const auto since = [&](auto& request) { request.set_since_unix_ms(later_unix_ms); };
+  EXPECT_EQ(listed(*stub_, all), (Requests{x, y, z}));
+  EXPECT_EQ(listed(*stub_, of_job), (Requests{x, z}));
+  EXPECT_EQ(listed(*own, all), (Requests{x, y}));
+  EXPECT_EQ(listed(*own, of_job), Requests{x});
+  EXPECT_EQ(listed(*own, since), Requests{y});
+
+  admin::v1::ListRequestsRequest of_another;
+  of_another.set_uid(2000);
+  grpc::ClientContext context;
+  admin::v1::ListRequestsResponse none;
+  EXPECT_EQ(own->ListRequests(&context, of_another, &none).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+}
+
 TEST_F(AdminServiceTest, BoundsConcurrentListsOfUsers) {
   searches_ = limits::kNearestSearchesMax;
   const auto own = admin::v1::OwnService::NewStub(Connect({1000, false}));

@@ -173,6 +173,24 @@ TEST_F(KernelServiceTest, WhatAClientTellsCountsForItselfWithinLimits) {
   EXPECT_EQ(tell().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(KernelServiceTest, WhatAWarmFindsInTheHotDirectoryIsLeasedAndAJobsHitIsNot) {
+  const MadeArtifact made = MakeArtifact("here");
+  ASSERT_TRUE(store_.index().Put({}, made.record, made.blobs).ok());
+  published_ = {made.record.key};
+  v1::NoteUsesRequest request;
+  request.add_keys(std::string(made.record.key.Bytes()));
+  const auto tell = [&] {
+    grpc::ClientContext context;
+    v1::NoteUsesResponse response;
+    return stub_->NoteUses(&context, request, &response);
+  };
+  ASSERT_TRUE(tell().ok());
+  EXPECT_FALSE(leases_.Holds(made.record.key));
+  request.set_is_warm(true);
+  ASSERT_TRUE(tell().ok());
+  EXPECT_TRUE(leases_.Holds(made.record.key));
+}
+
 TEST_F(KernelServiceTest, KeysOfAnEarlierClientAreHitsOfNoJob) {
   published_.insert(Digest::Of("here"));
   v1::NoteUsesRequest request;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "storage/base/limits.h"
@@ -25,6 +26,7 @@ class QuotaStoreTest : public testing::Test {
     options.bytes_max = kLimit;
     options.free_disk_bytes_min = 10 * limits::kMiB;
     options.disk_path = "/";
+    options.is_leased = [this](const Digest& key) { return leased_.contains(key); };
     store_ = std::make_unique<QuotaStore>(std::make_unique<MemoryStore>(limits::kGiB, clock_),
                                           options, filesystem_, clock_);
   }
@@ -46,6 +48,7 @@ class QuotaStoreTest : public testing::Test {
   FakeClock clock_;
   FakeFilesystem filesystem_;
   CallContext context_;
+  std::set<Digest> leased_;
   std::unique_ptr<QuotaStore> store_;
 };
 
@@ -79,6 +82,18 @@ TEST_F(QuotaStoreTest, PinnedArtifactsAreNeverEvicted) {
   }
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(Put(fmt::format("kernel {}", i)).ok());
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(Has(fmt::format("pinned {}", i)));
+}
+
+TEST_F(QuotaStoreTest, LeasedArtifactsStayUntilTheirLeaseEnds) {
+  leased_ = {MadeKey("leased 0"), MadeKey("leased 1")};
+  for (const char* name : {"leased 0", "leased 1"}) ASSERT_TRUE(Put(name).ok());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Put(fmt::format("kernel {}", i)).ok());
+  ASSERT_TRUE(store_->EvictDownTo(context_, 0).ok());
+  EXPECT_EQ(store_->Stats().artifacts, 2u);
+  EXPECT_TRUE(Has("leased 0") && Has("leased 1"));
+  leased_.clear();
+  ASSERT_TRUE(store_->EvictDownTo(context_, 0).ok());
+  EXPECT_EQ(store_->Stats().artifacts, 0u);
 }
 
 TEST_F(QuotaStoreTest, PutIsRefusedWhereEverythingIsPinned) {

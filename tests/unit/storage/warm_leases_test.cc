@@ -1,0 +1,95 @@
+#include "storage/warm_leases.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+
+#include "tests/testing/artifacts.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/temp_directory.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+constexpr uid_t kAlice = 1000;
+constexpr uid_t kBob = 2000;
+
+class WarmLeasesTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<WarmLeases> Open(milliseconds time = hours(24)) {
+    const WarmLeaseLimits limits{
+        .time = time, .bytes_per_user_max = 100, .bytes_max = 150, .entries_max = 10};
+    return std::make_unique<WarmLeases>(path_, limits, OsFilesystem(), clock_);
+  }
+  bool Holds(std::string_view name) const { return leases_->Holds(MadeKey(name)); }
+
+  TempDirectory directory_;
+  FakeClock clock_;
+  const std::string path_ = directory_.File("leases");
+  std::unique_ptr<WarmLeases> leases_ = Open();
+};
+
+TEST_F(WarmLeasesTest, ALeaseEndsAfterItsTimeUnlessItIsRenewed) {
+  leases_->Lease(kAlice, MadeKey("once"), 10);
+  leases_->Lease(kAlice, MadeKey("twice"), 10);
+  clock_.Advance(hours(23));
+  leases_->Lease(kBob, MadeKey("twice"), 10);
+  EXPECT_TRUE(Holds("once") && Holds("twice"));
+  EXPECT_FALSE(Holds("never"));
+  clock_.Advance(hours(2));
+  EXPECT_FALSE(Holds("once"));
+  EXPECT_TRUE(Holds("twice"));
+}
+
+TEST_F(WarmLeasesTest, AUserLeasesNoMoreThanAShareAndTakesNobodysShare) {
+  leases_->Lease(kAlice, MadeKey("a"), 60);
+  leases_->Lease(kAlice, MadeKey("too much for Alice"), 50);
+  leases_->Lease(kBob, MadeKey("b"), 80);
+  leases_->Lease(kBob, MadeKey("too much for all"), 20);
+  EXPECT_TRUE(Holds("a") && Holds("b"));
+  EXPECT_FALSE(Holds("too much for Alice") || Holds("too much for all"));
+}
+
+TEST_F(WarmLeasesTest, AnEndedLeaseMakesRoom) {
+  leases_->Lease(kAlice, MadeKey("old"), 100);
+  clock_.Advance(hours(25));
+  leases_->Lease(kAlice, MadeKey("new"), 100);
+  EXPECT_TRUE(Holds("new"));
+}
+
+TEST_F(WarmLeasesTest, LeasesSurviveARestartForNoLongerThanTheNewTime) {
+  leases_->Lease(kAlice, MadeKey("a"), 60);
+  EXPECT_TRUE(leases_->HasChanged());
+  leases_->Save();
+  EXPECT_FALSE(leases_->HasChanged());
+  leases_ = Open(hours(2));
+  EXPECT_TRUE(Holds("a"));
+  leases_->Lease(kAlice, MadeKey("too much"), 50);
+  EXPECT_FALSE(Holds("too much"));
+  clock_.Advance(hours(3));
+  EXPECT_FALSE(Holds("a"));
+}
+
+TEST_F(WarmLeasesTest, ADamagedFileHoldsNothing) {
+  leases_->Lease(kAlice, MadeKey("a"), 60);
+  leases_->Save();
+  std::string bytes = ReadFileOrDie(path_);
+  bytes[20] ^= 1;
+  WriteFileOrDie(path_, bytes);
+  leases_ = Open();
+  EXPECT_FALSE(Holds("a"));
+}
+
+TEST_F(WarmLeasesTest, WithoutATimeNothingIsLeased) {
+  leases_ = Open(milliseconds(0));
+  leases_->Lease(kAlice, MadeKey("a"), 10);
+  EXPECT_FALSE(Holds("a"));
+  EXPECT_FALSE(leases_->HasChanged());
+}
+
+}  // namespace
+}  // namespace kiln
