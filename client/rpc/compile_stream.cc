@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/rpc/status_details.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -54,18 +55,43 @@ class CompileStream {
   // Returns when to call it again, whatever happens meanwhile.
   Deadline SendNext() {
     if (is_writing_ || is_half_closed_ || !is_reading_) return std::nullopt;
-    if (const auto id = window_.TakeDue(std::chrono::steady_clock::now())) {
-      v1::CompileStreamRequest message;
-      message.set_id(*id);
-      *message.mutable_request() = window_.Request(*id);
+    v1::CompileStreamRequest message;
+    message.set_takes_more(true);
+    if (TakeDue(message)) {
       stream_->Write(message, Tag(kWrite));
       is_writing_ = true;
+      // The window's, and serialized by now.
+      message.unsafe_arena_release_request();
+      for (v1::CompileStreamRequest& item : *message.mutable_more()) {
+        item.unsafe_arena_release_request();
+      }
     } else if (window_.IsAllAnswered()) {
       // Not before the last answer: one that says "try again" is sent again on this stream.
       stream_->WritesDone(Tag(kWrite));
       is_writing_ = is_half_closed_ = true;
     }
     return is_writing_ ? std::nullopt : window_.NextDue();
+  }
+
+  // Lends the message as many requests as are due and fit. False: none is due.
+  bool TakeDue(v1::CompileStreamRequest& message) {
+    const auto now = std::chrono::steady_clock::now();
+    const size_t items_max = daemon_takes_more_ ? limits::kStreamInFlightMax : 1;
+    size_t bytes = 0;
+    for (size_t items = 0; items < items_max; ++items) {
+      const auto id = window_.TakeDue(now);
+      if (!id) return items > 0;
+      v1::CompileRequest& request = window_.Request(*id);
+      bytes += request.ByteSizeLong();
+      if (items > 0 && bytes > limits::kStreamUnsentBytesMax) {
+        window_.PutBack(*id);
+        return true;
+      }
+      v1::CompileStreamRequest& item = items == 0 ? message : *message.add_more();
+      item.set_id(*id);
+      item.unsafe_arena_set_allocated_request(&request);
+    }
+    return true;
   }
 
   void OnEvent(const WatchedCall::Event& event) {
@@ -83,7 +109,9 @@ class CompileStream {
     v1::CompileStreamResponse answer = std::move(answer_);
     answer_.Clear();
     stream_->Read(&answer_, Tag(kRead));
+    daemon_takes_more_ = answer.takes_more();
     OnAnswer(answer);
+    for (v1::CompileStreamResponse& each : *answer.mutable_more()) OnAnswer(each);
   }
 
   void OnAnswer(v1::CompileStreamResponse& answer) {
@@ -114,6 +142,7 @@ class CompileStream {
   bool is_reading_ = false;
   bool is_writing_ = false;
   bool is_half_closed_ = false;
+  bool daemon_takes_more_ = false;
 };
 
 }  // namespace

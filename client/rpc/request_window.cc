@@ -26,12 +26,13 @@ void RequestWindow::Read(size_t room, size_t bytes) {
     const bool is_taken = next_(request);
     bytes += request.ByteSizeLong();
     const MutexLock lock(mutex_);
+    const bool is_awaited = read_.empty();
     if (is_taken) read_.push_back(std::move(request));
     is_exhausted_ = is_exhausted_ || !is_taken;
     goes_on = !is_exhausted_ && count < room && bytes < limits::kClientInFlightBytesMax;
     is_reading_ = goes_on;
     has_read_.NotifyOne();
-    if (wake_) wake_();
+    if (wake_ && (is_awaited || is_exhausted_)) wake_();
   }
 }
 

@@ -47,7 +47,9 @@ class RequestWindow {
     const MutexLock lock(mutex_);
     wake_ = std::move(wake);
   }
-  const v1::CompileRequest& Request(uint64_t id) const { return held_.at(id).request; }
+  // That request is due again, before all others.
+  void PutBack(uint64_t id) { due_.emplace(Moment(), id); }
+  v1::CompileRequest& Request(uint64_t id) { return held_.at(id).request; }
 
   // The daemon's answer to `id`, without effect where the id is not under way. Puts it back where
   // the status and the options allow another attempt, hands it to the sink otherwise.

@@ -1,6 +1,5 @@
 #include "daemon/rpc/compile_call.h"
 
-#include <absl/container/inlined_vector.h>
 #include <grpcpp/support/slice.h>
 
 #include <utility>
@@ -35,7 +34,9 @@ grpc::Status FillResponse(const CompileAnswer& answer, ByteBudget& unread,
   auto& pieces = std::get<ReplyPieces>(reply);
   auto share = unread.Take(SizeOf(pieces));
   if (!share.ok()) return ToGrpcStatus(share.status());
-  ToByteBuffer(std::move(pieces), *std::move(share)).Swap(&response);
+  ReplySlices slices;
+  AppendSlices(std::move(pieces), *std::move(share), slices);
+  grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response);
   return grpc::Status::OK;
 }
 
@@ -61,13 +62,11 @@ class WaitingCall final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-grpc::ByteBuffer ToByteBuffer(ReplyPieces pieces, ByteBudget::Share share) {
-  absl::InlinedVector<grpc::Slice, 4> slices;
+void AppendSlices(ReplyPieces pieces, ByteBudget::Share share, ReplySlices& slices) {
   for (ReplyPiece& piece : pieces) {
     const bool is_last = &piece == &pieces.back();
     slices.push_back(ToSlice(std::move(piece), is_last ? std::move(share) : nullptr));
   }
-  return {slices.data(), slices.size()};
 }
 
 std::string_view ToSingleSlice(const grpc::ByteBuffer& buffer, grpc::Slice& slice) {

@@ -1,6 +1,7 @@
 // One unary Compile.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
@@ -28,7 +29,8 @@ grpc::ServerUnaryReactor* StartCompileCall(const RpcDependencies& parts, const P
                                            grpc::ByteBuffer& response);
 
 // The pieces as gRPC sends them. The pieces and their share of the budget live until they are sent.
-grpc::ByteBuffer ToByteBuffer(ReplyPieces pieces, ByteBudget::Share share);
+using ReplySlices = absl::InlinedVector<grpc::Slice, 4>;
+void AppendSlices(ReplyPieces pieces, ByteBudget::Share share, ReplySlices& slices);
 
 // The buffer's bytes in one piece, which `slice` keeps. Empty where they cannot be read.
 std::string_view ToSingleSlice(const grpc::ByteBuffer& buffer, grpc::Slice& slice);

@@ -24,32 +24,55 @@ size_t BytesOf(const CompileAnswer& answer) {
 
 using google::protobuf::internal::WireFormatLite;
 
+using google::protobuf::io::CodedInputStream;
+
 constexpr uint32_t kIdTag = WireFormatLite::MakeTag(v1::CompileStreamRequest::kIdFieldNumber,
                                                     WireFormatLite::WIRETYPE_VARINT);
 constexpr uint32_t kRequestTag = WireFormatLite::MakeTag(
     v1::CompileStreamRequest::kRequestFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+constexpr uint32_t kMoreTag = WireFormatLite::MakeTag(v1::CompileStreamRequest::kMoreFieldNumber,
+                                                      WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+constexpr uint32_t kTakesMoreTag = WireFormatLite::MakeTag(
+    v1::CompileStreamRequest::kTakesMoreFieldNumber, WireFormatLite::WIRETYPE_VARINT);
 
-}  // namespace
+bool ReadField(std::string_view bytes, CodedInputStream& input, std::string_view& field) {
+  uint32_t size;
+  if (!input.ReadVarint32(&size)) return false;
+  field = bytes.substr(static_cast<size_t>(input.CurrentPosition()), size);
+  return input.Skip(static_cast<int>(size));
+}
 
-std::optional<StreamItem> ReadStreamItem(std::string_view bytes) {
-  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                               static_cast<int>(bytes.size()));
-  StreamItem item;
+// Adds the message's own request; of the outer message, those in it, too.
+bool ReadItems(std::string_view bytes, bool is_outer, StreamMessage& message) {
+  if (message.items.size() == limits::kStreamInFlightMax) return false;
+  CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                         static_cast<int>(bytes.size()));
+  StreamMessage::Item& item = message.items.emplace_back();
   while (const uint32_t tag = input.ReadTag()) {
     bool is_read;
-    if (uint32_t size; tag == kRequestTag) {
-      is_read = input.ReadVarint32(&size);
-      if (is_read) item.request = bytes.substr(static_cast<size_t>(input.CurrentPosition()), size);
-      is_read = is_read && input.Skip(static_cast<int>(size));
+    if (tag == kRequestTag) {
+      is_read = ReadField(bytes, input, item.request);
     } else if (tag == kIdTag) {
       is_read = input.ReadVarint64(&item.id);
+    } else if (std::string_view inner; is_outer && tag == kMoreTag) {
+      is_read = ReadField(bytes, input, inner) && ReadItems(inner, false, message);
+    } else if (uint64_t said = 0; is_outer && tag == kTakesMoreTag) {
+      is_read = input.ReadVarint64(&said);
+      message.takes_more = said != 0;
     } else {
       is_read = WireFormatLite::SkipField(&input, tag);
     }
-    if (!is_read) return std::nullopt;
+    if (!is_read) return false;
   }
-  if (!input.ConsumedEntireMessage()) return std::nullopt;
-  return item;
+  return input.ConsumedEntireMessage();
+}
+
+}  // namespace
+
+std::optional<StreamMessage> ReadStreamMessage(std::string_view bytes) {
+  StreamMessage message;
+  if (!ReadItems(bytes, /*is_outer=*/true, message)) return std::nullopt;
+  return message;
 }
 
 CompileStreamCall* CompileStreamCall::Start(const RpcDependencies& parts,
@@ -66,35 +89,45 @@ CompileStreamCall* CompileStreamCall::Start(const RpcDependencies& parts,
 void CompileStreamCall::OnReadDone(bool ok) {
   const auto share = shared_from_this();
   grpc::Slice slice;
-  std::optional<StreamItem> item;
-  bool is_new;
+  std::optional<StreamMessage> message;
   {
     const MutexLock lock(mutex_);
     is_reading_ = false;
-    if (ok) item = ReadStreamItem(ToSingleSlice(request_, slice));
-    if (!item) {
+    if (ok) message = ReadStreamMessage(ToSingleSlice(request_, slice));
+    if (!message) {
       was_read_to_end_ = true;
       return Proceed();
     }
-    is_new = !ids_.contains(item->id);
-    ids_.insert(item->id);
-    ++in_flight_;
-    request_bytes_ += item->request.size();
+    takes_more_ = message->takes_more;
+    in_flight_ += message->items.size();
+    is_starting_ = true;
   }
-  const uint64_t id = item->id;
-  const size_t bytes = item->request.size();
-  // Compiled without the lock: a hit answers before this returns.
-  const Prepared prepared = is_new ? Prepare(parts_, item->request)
+  for (const StreamMessage::Item& item : message->items) Compile(item);
+  const MutexLock lock(mutex_);
+  is_starting_ = false;
+  Proceed();
+}
+
+void CompileStreamCall::Compile(const StreamMessage::Item& item) {
+  const uint64_t id = item.id;
+  const size_t bytes = item.request.size();
+  bool is_new;
+  {
+    const MutexLock lock(mutex_);
+    is_new = !ids_.contains(id);
+    ids_.insert(id);
+    request_bytes_ += bytes;
+  }
+  const Prepared prepared = is_new ? Prepare(parts_, item.request)
                                    : InvalidArgument("the id {} is in flight already", id);
   if (auto found = FindAnswer(parts_, context_, prepared)) {
     Answer(id, bytes, *std::move(found));
   } else {
-    StartCompile(parts_, context_, prepared, [share, id, bytes](CompileAnswer answer) {
-      share->Answer(id, bytes, std::move(answer));
-    });
+    StartCompile(parts_, context_, prepared,
+                 [share = shared_from_this(), id, bytes](CompileAnswer answer) {
+                   share->Answer(id, bytes, std::move(answer));
+                 });
   }
-  const MutexLock lock(mutex_);
-  Proceed();
 }
 
 // REQUIRES: the caller holds a share.
@@ -111,9 +144,9 @@ void CompileStreamCall::OnWriteDone(bool ok) {
   const auto share = shared_from_this();
   const MutexLock lock(mutex_);
   is_writing_ = false;
-  writing_.reset();
+  in_flight_ -= writing_.size();
+  writing_.clear();
   response_.Clear();
-  --in_flight_;
   if (!ok) is_broken_ = true;
   Proceed();
 }
@@ -135,7 +168,7 @@ void CompileStreamCall::Proceed() {
     unsent_.clear();
     unsent_bytes_ = 0;
   }
-  if (!is_writing_ && !unsent_.empty()) WriteNext();
+  if (!is_writing_ && !is_starting_ && !unsent_.empty()) WriteNext();
   if (MayRead()) ReadNext();
   const bool is_over = was_read_to_end_ || is_broken_;
   if (is_over && !is_finished_ && !is_reading_ && !is_writing_ && in_flight_ == 0) {
@@ -145,7 +178,7 @@ void CompileStreamCall::Proceed() {
 }
 
 bool CompileStreamCall::MayRead() const {
-  return !is_reading_ && !was_read_to_end_ && !is_broken_ &&
+  return !is_reading_ && !is_starting_ && !was_read_to_end_ && !is_broken_ &&
          in_flight_ < limits::kStreamInFlightMax &&
          request_bytes_ <= limits::kStreamRequestBytesMax &&
          unsent_bytes_ <= limits::kStreamUnsentBytesMax;
@@ -158,20 +191,30 @@ void CompileStreamCall::ReadNext() {
 }
 
 void CompileStreamCall::WriteNext() {
-  Waiting next = std::move(unsent_.front());
-  unsent_.pop_front();
-  unsent_bytes_ -= next.bytes;
-  // The client may use it again as soon as the answer is there.
-  ids_.erase(ids_.find(next.id));
-  ReplyPieces pieces = SerializeStreamAnswer(next.id, next.answer);
-  auto share = unread_.Take(SizeOf(pieces));
-  if (!share.ok()) {
-    pieces = SerializeStreamAnswer(next.id, {share.status(), next.answer.job});
-    share = nullptr;
-  }
-  response_ = ToByteBuffer(std::move(pieces), *std::move(share));
+  ReplySlices slices;
+  size_t bytes = 0;
+  do {
+    Waiting next = std::move(unsent_.front());
+    unsent_.pop_front();
+    unsent_bytes_ -= next.bytes;
+    bytes += next.bytes;
+    // The client may use it again as soon as the answer is there.
+    ids_.erase(ids_.find(next.id));
+    const StreamPlace place = !takes_more_       ? StreamPlace::kAlone
+                              : writing_.empty() ? StreamPlace::kFirst
+                                                 : StreamPlace::kMore;
+    ReplyPieces pieces = SerializeStreamAnswer(next.id, next.answer, place);
+    auto share = unread_.Take(SizeOf(pieces));
+    if (!share.ok()) {
+      pieces = SerializeStreamAnswer(next.id, {share.status(), next.answer.job}, place);
+      share = nullptr;
+    }
+    AppendSlices(std::move(pieces), *std::move(share), slices);
+    writing_.push_back(std::move(next.answer.pass));
+  } while (takes_more_ && !unsent_.empty() && writing_.size() < limits::kStreamInFlightMax &&
+           bytes + unsent_.front().bytes <= limits::kStreamUnsentBytesMax);
+  grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response_);
   is_writing_ = true;
-  writing_ = std::move(next.answer.pass);
   StartWrite(&response_);
 }
 

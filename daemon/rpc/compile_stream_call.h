@@ -1,6 +1,7 @@
 // One CompileStream.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
@@ -11,28 +12,35 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "daemon/rpc/compile_start.h"
+#include "storage/base/limits.h"
 #include "storage/base/mutex.h"
 
 namespace kiln {
 
-// A CompileStreamRequest whose request is left as it stands on the wire.
-struct StreamItem {
-  uint64_t id = 0;
-  std::string_view request;
+// A CompileStreamRequest whose requests are left as they stand on the wire.
+struct StreamMessage {
+  struct Item {
+    uint64_t id = 0;
+    std::string_view request;
+  };
+  absl::InlinedVector<Item, limits::kStreamInFlightMax> items;
+  bool takes_more = false;
 };
-// Nothing where the bytes are no such message.
-std::optional<StreamItem> ReadStreamItem(std::string_view bytes);
+// Nothing where the bytes are no such message, or one of too many requests.
+std::optional<StreamMessage> ReadStreamMessage(std::string_view bytes);
 
 // Reads while few enough requests are in flight, compiles them all at once, writes answers as they
-// come.
+// come, several in a message where the client takes that.
 //
-// What bounds its memory: a request counts as in flight until its answer has been written; at most
-// kStreamInFlightMax are, and no further one is read while those there are hold more than
+// What bounds its memory: a request counts as in flight until its answer has been written. No
+// further message is read while kStreamInFlightMax are, or while those there are hold more than
 // kStreamRequestBytesMax, or while unwritten answers hold more than kStreamUnsentBytesMax. Answers
-// wait as references to the artifact, which the memory tier holds anyway, and become bytes one at
-// a time, which count in the user's budget. As in compile_call.h, requests and answers are bytes.
+// wait as references to the artifact, which the memory tier holds anyway, and become bytes one
+// message at a time, which count in the user's budget. As in compile_call.h, requests and answers
+// are bytes.
 //
 // Threads: reads, writes, cancellation and the compile path's answers meet here on any thread;
 // `mutex_` guards the state. gRPC is called with it held, which is safe because StartRead,
@@ -61,6 +69,8 @@ class CompileStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     size_t bytes;
   };
 
+  // Compiles without the lock: a hit answers before this returns.
+  void Compile(const StreamMessage::Item& item);
   void Answer(uint64_t id, size_t request_bytes, CompileAnswer answer);
   // Does what can be done next.
   void Proceed() KILN_REQUIRES(mutex_);
@@ -76,13 +86,15 @@ class CompileStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   Mutex mutex_;
   grpc::ByteBuffer request_ KILN_GUARDED_BY(mutex_);
   grpc::ByteBuffer response_ KILN_GUARDED_BY(mutex_);
-  RequestGate::Pass writing_ KILN_GUARDED_BY(mutex_);  // of the answer that is being written
+  std::vector<RequestGate::Pass> writing_ KILN_GUARDED_BY(mutex_);  // of the answers being written
   std::deque<Waiting> unsent_ KILN_GUARDED_BY(mutex_);
   std::unordered_multiset<uint64_t> ids_ KILN_GUARDED_BY(mutex_);  // read, and not yet answered
   size_t in_flight_ KILN_GUARDED_BY(mutex_) = 0;                   // read, and not yet written
   size_t request_bytes_ KILN_GUARDED_BY(mutex_) = 0;
   size_t unsent_bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  bool takes_more_ KILN_GUARDED_BY(mutex_) = false;
   bool is_reading_ KILN_GUARDED_BY(mutex_) = false;
+  bool is_starting_ KILN_GUARDED_BY(mutex_) = false;  // a message's requests, one after the other
   bool is_writing_ KILN_GUARDED_BY(mutex_) = false;
   bool was_read_to_end_ KILN_GUARDED_BY(mutex_) = false;
   bool is_broken_ KILN_GUARDED_BY(mutex_) = false;  // nobody will get another answer

@@ -112,7 +112,10 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
   return pieces;
 }
 
-ReplyPieces SerializeStreamAnswer(uint64_t id, const CompileAnswer& answer) {
+namespace {
+
+// The first piece is a string.
+ReplyPieces StreamAnswer(uint64_t id, const CompileAnswer& answer) {
   absl::Status error = answer.result.status();
   const Artifact* artifact = error.ok() ? answer.result->artifact() : nullptr;
   ReplyPieces pieces;
@@ -137,6 +140,20 @@ ReplyPieces SerializeStreamAnswer(uint64_t id, const CompileAnswer& answer) {
     SetError(error, KeyOf(answer), message);
   }
   pieces.emplace_back(message.SerializeAsString());
+  return pieces;
+}
+
+}  // namespace
+
+ReplyPieces SerializeStreamAnswer(uint64_t id, const CompileAnswer& answer, StreamPlace place) {
+  ReplyPieces pieces = StreamAnswer(id, answer);
+  std::string start;
+  if (place == StreamPlace::kFirst) {
+    AppendNumber(v1::CompileStreamResponse::kTakesMoreFieldNumber, 1, start);
+  } else if (place == StreamPlace::kMore) {
+    AppendFieldStart(v1::CompileStreamResponse::kMoreFieldNumber, SizeOf(pieces), start);
+  }
+  std::get<std::string>(pieces.front()).insert(0, start);
   return pieces;
 }
 

@@ -33,8 +33,11 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
 // What a compile is answered with: that reply, or the error that stands for it.
 using CompileReply = std::variant<ReplyPieces, v1::RpcStatus>;
 CompileReply SerializeAnswer(const CompileAnswer& answer);
+// Where an answer of a stream stands: as a message for a client that takes one at a time, as the
+// beginning of a message, or behind that.
+enum class StreamPlace { kAlone, kFirst, kMore };
 // The bytes of a CompileStreamResponse, of errors too.
-ReplyPieces SerializeStreamAnswer(uint64_t id, const CompileAnswer& answer);
+ReplyPieces SerializeStreamAnswer(uint64_t id, const CompileAnswer& answer, StreamPlace place);
 // A FetchChunk that has all of the blob.
 ReplyPieces SerializeChunk(const Blob& content);
 

@@ -26,20 +26,78 @@ class CompileStreamCallTest : public ServiceTest {
 };
 
 TEST_F(CompileStreamCallTest, AnItemIsReadAsProtobufReadsIt) {
-  const v1::CompileStreamRequest message = Item(300);
+  v1::CompileStreamRequest message = Item(300);
+  message.set_takes_more(true);
+  *message.add_more() = Item(301);
   std::string bytes = message.SerializeAsString();
   bytes += std::string("\x9a\x03\x02hi", 5);  // a field of a later version
   for (size_t size = 0; size <= bytes.size(); ++size) {
     const std::string_view part = std::string_view(bytes).substr(0, size);
     v1::CompileStreamRequest parsed;
     const bool is_message = parsed.ParseFromArray(part.data(), static_cast<int>(size));
-    const auto item = ReadStreamItem(part);
-    ASSERT_EQ(item.has_value(), is_message) << size;
+    const auto read = ReadStreamMessage(part);
+    ASSERT_EQ(read.has_value(), is_message) << size;
     if (!is_message) continue;
-    EXPECT_EQ(item->id, parsed.id());
-    EXPECT_EQ(item->request, parsed.request().SerializeAsString());
+    EXPECT_EQ(read->takes_more, parsed.takes_more());
+    ASSERT_EQ(read->items.size(), 1u + static_cast<size_t>(parsed.more_size()));
+    EXPECT_EQ(read->items[0].id, parsed.id());
+    EXPECT_EQ(read->items[0].request, parsed.request().SerializeAsString());
+    if (parsed.more_size() == 0) continue;
+    EXPECT_EQ(read->items[1].id, parsed.more(0).id());
+    EXPECT_EQ(read->items[1].request, parsed.more(0).request().SerializeAsString());
   }
-  EXPECT_FALSE(ReadStreamItem("\x12\xff\xff\xff\xff\x0f").has_value());
+  EXPECT_FALSE(ReadStreamMessage("\x12\xff\xff\xff\xff\x0f").has_value());
+}
+
+TEST_F(CompileStreamCallTest, AMessageHasABoundedNumberOfItems) {
+  v1::CompileStreamRequest message = Item(0);
+  while (message.more_size() + 1 < static_cast<int>(limits::kStreamInFlightMax)) {
+    *message.add_more() = Item(1);
+  }
+  EXPECT_TRUE(ReadStreamMessage(message.SerializeAsString()).has_value());
+  *message.add_more() = Item(1);
+  EXPECT_FALSE(ReadStreamMessage(message.SerializeAsString()).has_value());
+}
+
+TEST_F(CompileStreamCallTest, RequestsOfOneMessageAreAnsweredInOneMessage) {
+  provider_.FinishAtOnce();
+  v1::CompileStreamRequest message = Item(1);
+  message.set_takes_more(true);
+  *message.add_more() = Item(2);
+  *message.add_more() = Item(2);
+  message.mutable_more(1)->set_id(3);
+  message.mutable_more(1)->mutable_request()->clear_target();
+  const auto stream = stub_->CompileStream(&context_);
+  stream->Write(message);
+  stream->WritesDone();
+  v1::CompileStreamResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_TRUE(answer.takes_more());
+  EXPECT_EQ(answer.id(), 1u);
+  EXPECT_TRUE(answer.has_response());
+  ASSERT_EQ(answer.more_size(), 2);
+  EXPECT_EQ(answer.more(0).id(), 2u);
+  EXPECT_TRUE(answer.more(0).has_response());
+  EXPECT_EQ(answer.more(1).id(), 3u);
+  EXPECT_EQ(answer.more(1).code(), static_cast<int>(grpc::StatusCode::INVALID_ARGUMENT));
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(CompileStreamCallTest, AClientThatDoesNotSaySoGetsOneAnswerInAMessage) {
+  const auto stream = stub_->CompileStream(&context_);
+  constexpr uint64_t kCount = 5;
+  for (uint64_t id = 1; id <= kCount; ++id) ASSERT_TRUE(stream->Write(Item(id)));
+  AwaitHeld(kCount);
+  provider_.FinishAll();
+  v1::CompileStreamResponse answer;
+  for (uint64_t id = 1; id <= kCount; ++id) {
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_FALSE(answer.takes_more());
+    EXPECT_EQ(answer.more_size(), 0);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST_F(CompileStreamCallTest, ManyHitsInOneGo) {

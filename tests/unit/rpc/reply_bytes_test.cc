@@ -85,10 +85,12 @@ TEST(ReplyBytes, OfAStreamAreThoseOfItsMessage) {
   ASSERT_TRUE(
       ToProto(*hit.artifact(), hit.outcome, hit.tier, {}, *expected.mutable_response()).ok());
   v1::CompileStreamResponse answer;
-  ASSERT_TRUE(answer.ParseFromString(Joined(SerializeStreamAnswer(300, {hit, job}))));
+  ASSERT_TRUE(
+      answer.ParseFromString(Joined(SerializeStreamAnswer(300, {hit, job}, StreamPlace::kAlone))));
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(answer, expected));
 
-  ASSERT_TRUE(answer.ParseFromString(Joined(SerializeStreamAnswer(300, {Internal("no"), job}))));
+  ASSERT_TRUE(answer.ParseFromString(
+      Joined(SerializeStreamAnswer(300, {Internal("no"), job}, StreamPlace::kAlone))));
   EXPECT_EQ(answer.id(), 300u);
   EXPECT_EQ(answer.message(), "no");
   EXPECT_EQ(answer.key(), job->key.Bytes());

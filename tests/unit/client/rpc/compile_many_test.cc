@@ -91,6 +91,28 @@ TEST_F(CompileManyTest, ThousandsWithFewInFlight) {
   EXPECT_EQ(daemon_.kernels().streams, 1);
 }
 
+TEST_F(CompileManyTest, ADaemonThatTakesMoreGetsManyRequestsInAMessage) {
+  std::atomic<int> messages = 0;
+  daemon_.kernels().on_stream = [&](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      ++messages;
+      EXPECT_TRUE(request.takes_more());
+      v1::CompileStreamResponse answer = AnswerTo(request);
+      answer.set_takes_more(true);
+      EXPECT_LE(request.more_size() + 1, static_cast<int>(limits::kStreamInFlightMax));
+      for (const v1::CompileStreamRequest& each : request.more()) {
+        *answer.add_more() = AnswerTo(each);
+      }
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(Run(1000).ok());
+  ExpectAllGood(1000);
+  EXPECT_LT(messages, 1000);
+}
+
 TEST_F(CompileManyTest, KeepsToTheCallersLimitInFlight) {
   ManyOptions options;
   options.in_flight_max = 3;
