@@ -11,6 +11,7 @@
 #include "client/cli/output/json.h"
 #include "client/cli/output/table.h"
 #include "client/cli/requests/manifest_writer.h"
+#include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_json.h"
 #include "storage/base/clock.h"
 
@@ -116,6 +117,7 @@ absl::StatusOr<ExitCode> Show(const ManifestArguments& arguments, Session& sessi
       const v1::ManifestIndex& index = file.manifest()->index();
       fields.emplace_back("sources", std::to_string(index.sources()));
       fields.emplace_back("digest", Hex(index.digest()));
+      fields.emplace_back("lookup keys and tunings", std::to_string(index.own_entries()));
     }
     const Fields origin = OriginFields(file.origin());
     fields.insert(fields.end(), origin.begin(), origin.end());
@@ -144,6 +146,11 @@ absl::StatusOr<ExitCode> Write(const ManifestArguments& arguments, Session& sess
       return is_wanted ? writer->Add(named) : absl::OkStatus();
     }));
     Merge(file.origin(), origin);
+    // The new file is this user's, and what others wrote must not pass for that.
+    if (arguments.action == "subset" || !IsTrusted(path)) continue;
+    KILN_RETURN_IF_ERROR(About(path, ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) {
+                                 return writer->AddOwn(entry);
+                               })));
   }
   KILN_RETURN_IF_ERROR(CannotRun(About("cannot write", writer->Finish(origin))));
   session.console().err << fmt::format("{} in {}\n", FormatCount(writer->requests(), "request"),
@@ -249,6 +256,15 @@ absl::StatusOr<ExitCode> Check(const ManifestArguments& arguments, Session& sess
       ++unreadable;
       Fail(console, path, Annotate(named->request.status(), named->name));
     }
+    uint64_t own_entries = 0;
+    const absl::Status own = ForEachOwnEntry(path, [&](const v1::OwnEntry&) {
+      ++own_entries;
+      return absl::OkStatus();
+    });
+    if (!own.ok()) {
+      ++unreadable;
+      Fail(console, path, Annotate(own, "lookup keys and tunings"));
+    }
     std::sort(digests.begin(), digests.end());
     digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
     const size_t requests = digests.size();
@@ -263,6 +279,7 @@ absl::StatusOr<ExitCode> Check(const ManifestArguments& arguments, Session& sess
       console.out << Dump(Json{{"file", path},
                                {"requests", requests},
                                {"unreadable", unreadable},
+                               {"own_entries", own_entries},
                                {"digest", digest.Hex()}})
                   << std::endl;
     } else if (code == kOk) {

@@ -15,6 +15,7 @@
 #include "client/cli/commands/stored_requests.h"
 #include "client/cli/output/format.h"
 #include "client/cli/requests/manifest_writer.h"
+#include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_file.h"
 #include "client/rpc/admin_client.h"
 #include "storage/base/clock.h"
@@ -125,6 +126,8 @@ absl::StatusOr<uint64_t> Pack(const std::string& recording, const RecordArgument
       }
     }
     origin = file.origin();
+    KILN_RETURN_IF_ERROR(ForEachOwnEntry(
+        recording, [&](const v1::OwnEntry& entry) { return writer->AddOwn(entry); }));
   }
   return Finish(*writer, std::move(origin), arguments);
 }

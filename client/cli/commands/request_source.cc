@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "client/cli/commands/command_parser.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/output/enum_names.h"
+#include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_json.h"
 #include "storage/base/units.h"
 
@@ -88,10 +88,8 @@ std::optional<uint64_t> CountLines(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) return std::nullopt;
   uint64_t count = 0;
-  for (char first; stream.get(first);) {
-    if (first == '\n') continue;
-    ++count;
-    stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.empty() && !IsOwnEntryLine(line)) ++count;
   }
   return count;
 }

@@ -5,6 +5,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/request_source.h"
+#include "client/cli/commands/warm_own_entries.h"
 #include "client/cli/commands/warmth.h"
 #include "storage/base/clock.h"
 
@@ -20,6 +21,13 @@ struct WarmArguments {
   bool fail_on_error = false;
   bool status = false;
 };
+
+// Whether the kernels are those that the recorded keys name.
+bool IsAsRecorded(const WarmArguments& arguments) {
+  const RequestFlags& flags = arguments.flags;
+  return flags.targets.empty() && flags.fields.at("toolchain").empty() &&
+         flags.fields.at("ptxas").empty() && arguments.shard.empty();
+}
 
 absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& session) {
   RequestFlags flags = arguments.flags;
@@ -46,7 +54,11 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   if (arguments.jobs > 0) {
     options.in_flight_max = std::min<uint64_t>(arguments.jobs, options.in_flight_max);
   }
-  return RunBatch(*client, session, std::move(source), options);
+  const ExitCode code = RunBatch(*client, session, std::move(source), options);
+  if (code != kCouldNotRun && IsAsRecorded(arguments)) {
+    WarmOwnEntries(*client, session, arguments.files);
+  }
+  return code;
 }
 
 }  // namespace

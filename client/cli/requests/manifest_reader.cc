@@ -111,6 +111,15 @@ absl::Status ManifestReader::ReadPage() {
   return is_page ? absl::OkStatus() : DataLoss("a page of the manifest is damaged");
 }
 
+absl::StatusOr<v1::ManifestOwnPage> ManifestReader::OwnPage(int number) const {
+  const v1::ManifestPlace& place = index_->own_pages(number);
+  KILN_ASSIGN_OR_RETURN(const std::string content,
+                        ReadFrame(place.offset(), place.size(), limits::kManifestPageBytesMax));
+  v1::ManifestOwnPage page;
+  if (!page.ParseFromString(content)) return DataLoss("a page of the manifest is damaged");
+  return page;
+}
+
 absl::StatusOr<v1::CompileRequest> ManifestReader::RequestOf(v1::ManifestRequest& entry) const {
   KILN_ASSIGN_OR_RETURN(std::string text, ReadFrame(entry.source_offset(), entry.source_size(),
                                                     limits::kSourceBytesMax));

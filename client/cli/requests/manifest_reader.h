@@ -27,6 +27,9 @@ class ManifestReader {
   // there is one such request and then nothing.
   std::optional<NamedRequest> Next();
 
+  // DATA_LOSS. REQUIRES: `number` < index().own_pages_size().
+  [[nodiscard]] absl::StatusOr<v1::ManifestOwnPage> OwnPage(int number) const;
+
  private:
   ManifestReader(UniqueFd file, std::unique_ptr<v1::ManifestIndex> index);
 

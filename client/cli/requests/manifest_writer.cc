@@ -79,8 +79,18 @@ absl::Status ManifestWriter::Add(const NamedRequest& named) {
   return is_full ? WritePage() : absl::OkStatus();
 }
 
+absl::Status ManifestWriter::AddOwn(const v1::OwnEntry& entry) {
+  if (!own_keys_.insert(entry.key()).second) return absl::OkStatus();
+  *own_page_.add_entries() = entry;
+  own_page_bytes_ += entry.ByteSizeLong();
+  const bool is_full = own_page_.entries_size() >= limits::kManifestPageRequestsMax ||
+                       own_page_bytes_ >= limits::kManifestPageBytes;
+  return is_full ? WriteOwnPage() : absl::OkStatus();
+}
+
 absl::Status ManifestWriter::Finish(const v1::ManifestOrigin& origin) {
   if (page_.requests_size() > 0) KILN_RETURN_IF_ERROR(WritePage());
+  if (own_page_.entries_size() > 0) KILN_RETURN_IF_ERROR(WriteOwnPage());
   std::vector<Digest> digests;
   for (const auto& [digest, number] : digests_) digests.push_back(digest);
   index_.set_format(kManifestFormat);
@@ -111,6 +121,14 @@ absl::Status ManifestWriter::WritePage() {
   KILN_ASSIGN_OR_RETURN(*index_.add_pages(), WriteFrame(Serialized(page_)));
   page_.Clear();
   page_bytes_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status ManifestWriter::WriteOwnPage() {
+  KILN_ASSIGN_OR_RETURN(*index_.add_own_pages(), WriteFrame(Serialized(own_page_)));
+  index_.set_own_entries(own_keys_.size());
+  own_page_.Clear();
+  own_page_bytes_ = 0;
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/cli/requests/named_request.h"
@@ -29,6 +30,8 @@ class ManifestWriter {
 
   // A request that is in it already is only counted. REQUIRES: `named.request` is there.
   [[nodiscard]] absl::Status Add(const NamedRequest& named);
+  // Of entries with one key, the first counts.
+  [[nodiscard]] absl::Status AddOwn(const v1::OwnEntry& entry);
   // REQUIRES: called once, as the last call.
   [[nodiscard]] absl::Status Finish(const v1::ManifestOrigin& origin);
 
@@ -40,6 +43,7 @@ class ManifestWriter {
 
   absl::StatusOr<v1::ManifestPlace> WriteFrame(std::string_view content);
   absl::Status WritePage();
+  absl::Status WriteOwnPage();
   absl::Status Write(std::string_view bytes);
 
   const std::string path_;
@@ -50,6 +54,9 @@ class ManifestWriter {
   std::unordered_map<Digest, int, DigestHash> digests_;  // the request's number in the index
   v1::ManifestPage page_;
   size_t page_bytes_ = 0;
+  std::unordered_set<std::string> own_keys_;
+  v1::ManifestOwnPage own_page_;
+  size_t own_page_bytes_ = 0;
   v1::ManifestIndex index_;
 };
 

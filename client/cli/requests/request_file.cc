@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "client/cli/output/json.h"
+#include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_json.h"
 #include "storage/base/limits.h"
 
@@ -129,7 +130,7 @@ std::optional<NamedRequest> RequestFile::NextLine() {
     const std::streamsize line_end_bytes = stream_->eof() ? 0 : 1;
     line = {line_.get(), static_cast<size_t>(stream_->gcount() - line_end_bytes)};
     if (line.ends_with('\r')) line.remove_suffix(1);
-  } while (IsBlank(line));
+  } while (IsBlank(line) || IsOwnEntryLine(line));
 
   NamedRequest named{DefaultName(number_), number_, v1::CompileRequest()};
   if (is_too_long) {

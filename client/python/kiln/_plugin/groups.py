@@ -18,6 +18,7 @@ import triton
 from kiln import _process
 from kiln._plugin import announcement, basedirs, eligibility, identity, own, source_dependencies
 from kiln._plugin.attempt import attempt
+from kiln._plugin.manifest import manifest_of
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import Settings
 from kiln._report import counters
@@ -100,6 +101,8 @@ class Groups:
         else:
             kept = {file: _output(artifact, file, content) or content for file, content in files.items()}
             kept[_SECONDS] = str(artifact.provenance.compile_seconds).encode()
+            if (manifest := manifest_of(self._settings)) is not None:
+                manifest.add_own(key, kept)
         service(self._settings).connect()
         service(self._settings).put_own(key, kept)
 

@@ -1,18 +1,23 @@
 """Records a job's requests as lines for `kiln record`, `kiln warm` and `kiln compile --requests` (docs/manifest.md)."""
 
+import base64
+import functools
 import hashlib
 import json
 import os
 import stat
 import sys
 import threading
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from kiln import _process
 from kiln._plugin.file_lock import locked_within
-from kiln._plugin.settings import LOG
+from kiln._plugin.settings import LOG, Settings
 from kiln._signals import reraise_from_handler
 from kiln.request import CompileRequest
+
+if TYPE_CHECKING:
+    from kiln.artifact import ArtifactOutput
 
 _LOCK_SECONDS_MAX = 5.0
 
@@ -43,8 +48,13 @@ class Manifest:
 
     def add(self, recording: Recording) -> None:
         """Logs the first failure to write, and records nothing after it. The job goes on."""
-        line = manifest_line(recording)
-        digest = hashlib.sha256(manifest_line(Recording(recording.request))).digest()
+        self._add(manifest_line(recording), hashlib.sha256(manifest_line(Recording(recording.request))).digest())
+
+    def add_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
+        """What this process puts into the own namespace. Failures as of add()."""
+        self._add(own_line(key, files), key)
+
+    def _add(self, line: bytes, digest: bytes) -> None:
         with self._lock:
             if self._has_failed:
                 return
@@ -110,6 +120,22 @@ def manifest_line(recording: Recording) -> bytes:
     return _line({name: value for name, value in fields.items() if value})
 
 
+def own_line(key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> bytes:
+    """One entry of the own namespace, with the fields of kiln.v1.OwnEntry."""
+    return _line({"own": {"key": _base64(key), "files": [_own_file(name, content) for name, content in files.items()]}})
+
+
+def _own_file(name: str, content: "Union[bytes, ArtifactOutput]") -> Dict[str, Any]:
+    if isinstance(content, bytes):
+        return {"name": name, "content": _base64(content)}
+    output = {"key": _base64(bytes.fromhex(content.key)), "stage": content.stage}
+    return {"name": name, "digest": _base64(bytes.fromhex(content.digest)), "output": output}
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
 def origin_lines(job: str) -> List[bytes]:
     """What this process is, for people: one line, or none where nothing is known."""
     versions = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("triton", "torch", "jax")}
@@ -131,3 +157,13 @@ def _devices() -> List[str]:
 
 def _line(fields: Dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+@functools.lru_cache(maxsize=None)
+def _manifest(path: str, job: str) -> Manifest:
+    return Manifest(path, job)
+
+
+def manifest_of(settings: Settings) -> Optional[Manifest]:
+    """This process's, in the mode `record`."""
+    return _manifest(settings.manifest, settings.job) if settings.mode == "record" else None

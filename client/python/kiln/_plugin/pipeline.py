@@ -50,7 +50,7 @@ class Pipeline:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._manifest = manifest.Manifest(settings.manifest, settings.job) if settings.mode == "record" else None
+        self._manifest = manifest.manifest_of(settings)
         self._has_warned = False
         self._declined_ahead: Dict[str, Declined] = {}  # by Triton's key
 

@@ -19,6 +19,7 @@ from triton import knobs, testing
 from kiln._plugin import eligibility, groups, source_dependencies
 from kiln._plugin.attempt import attempt
 from kiln._plugin.eligibility import NotExpressible
+from kiln._plugin.manifest import manifest_of
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import Settings
 from kiln._report import counters
@@ -51,7 +52,10 @@ class Tuning:
         times = measure()
         if _are_times(times) and config in self._keys:
             with attempt("to keep the times of a configuration", _FORESEEN):
-                service(self._settings).put_own(self._keys[config], {_FILE: json.dumps(times).encode()}, tunings=True)
+                kept = {_FILE: json.dumps(times).encode()}
+                if (manifest := manifest_of(self._settings)) is not None:
+                    manifest.add_own(self._keys[config], kept)
+                service(self._settings).put_own(self._keys[config], kept, tunings=True)
         return times
 
 

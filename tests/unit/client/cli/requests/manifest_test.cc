@@ -8,6 +8,7 @@
 #include "client/cli/requests/manifest_frame.h"
 #include "client/cli/requests/manifest_reader.h"
 #include "client/cli/requests/manifest_writer.h"
+#include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_file.h"
 #include "client/cli/requests/request_json.h"
 #include "tests/testing/temp_directory.h"
@@ -108,6 +109,56 @@ TEST_F(ManifestTest, ManyPagesComeBackInTheirOrderWithTheirFacts) {
     EXPECT_THAT(named->recorded.same_ir_targets, ElementsAre("cuda:80", "cuda:90"));
   }
   EXPECT_FALSE(reader->Next().has_value());
+}
+
+TEST_F(ManifestTest, OwnEntriesComeBackEachOnceAndAreNotInTheDigest) {
+  Write({Numbered(1)});
+  const std::string digest = ManifestReader::Open(path_)->index().digest();
+  auto writer = ManifestWriter::Create(path_);
+  ASSERT_TRUE((*writer)->Add(Numbered(1)).ok());
+  for (int i = 0; i < 600; ++i) {
+    v1::OwnEntry entry;
+    entry.set_key(std::to_string(i % 300));
+    entry.add_files()->set_name("times");
+    ASSERT_TRUE((*writer)->AddOwn(entry).ok());
+  }
+  ASSERT_TRUE((*writer)->Finish({}).ok());
+  EXPECT_EQ(ManifestReader::Open(path_)->index().digest(), digest);
+  int seen = 0;
+  EXPECT_TRUE(ForEachOwnEntry(path_, [&](const v1::OwnEntry& entry) {
+                EXPECT_EQ(entry.key(), std::to_string(seen++));
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_EQ(seen, 300);
+}
+
+TEST_F(ManifestTest, LinesOfOwnEntriesAreNoRequests) {
+  WriteFileOrDie(path_,
+                 std::string("{\"own\":{\"key\":\"aw==\",\"files\":[{\"name\":\"a\",\"content\":"
+                             "\"YmI=\"}]}}\n{\"own\":[]}\n") +
+                     kLine + "\n");
+  auto file = RequestFile::Open(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->Next()->name, "k");
+  EXPECT_FALSE(file->Next().has_value());
+  std::vector<std::string> seen;
+  EXPECT_TRUE(ForEachOwnEntry(path_, [&](const v1::OwnEntry& entry) {
+                seen.push_back(entry.key() + " " + entry.files(0).content());
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_THAT(seen, ElementsAre("k bb"));
+}
+
+TEST_F(ManifestTest, OnlyAFileThatNobodyElseMayWriteIsTrusted) {
+  Write({Numbered(1)});
+  using std::filesystem::perms;
+  std::filesystem::permissions(path_, perms::owner_read | perms::owner_write | perms::others_read);
+  EXPECT_TRUE(IsTrusted(path_));
+  for (const perms wrong : {perms::group_write, perms::others_write}) {
+    std::filesystem::permissions(path_, perms::owner_read | wrong);
+    EXPECT_FALSE(IsTrusted(path_));
+  }
+  EXPECT_FALSE(IsTrusted(path_ + ".none"));
 }
 
 TEST_F(ManifestTest, TheOrderOfRequestsIsNotInTheDigest) {

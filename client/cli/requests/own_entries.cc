@@ -1,0 +1,59 @@
+#include "client/cli/requests/own_entries.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
+
+#include "client/cli/requests/manifest_reader.h"
+
+namespace kiln::cli {
+namespace {
+
+// {"own": {"key": …, "files": […]}}, the fields of kiln.v1.OwnEntry.
+constexpr std::string_view kLineBegin = R"({"own":)";
+
+std::optional<v1::OwnEntry> ParseLine(std::string_view line) {
+  line = line.substr(0, line.find_last_of('}'));
+  line.remove_prefix(kLineBegin.size());
+  v1::OwnEntry entry;
+  const std::string json(line);
+  if (!google::protobuf::util::JsonStringToMessage(json, &entry).ok()) return std::nullopt;
+  return entry;
+}
+
+}  // namespace
+
+bool IsOwnEntryLine(std::string_view line) { return line.starts_with(kLineBegin); }
+
+absl::Status ForEachOwnEntry(const std::string& path,
+                             const std::function<absl::Status(const v1::OwnEntry&)>& visit) {
+  if (ManifestReader::IsManifest(path)) {
+    KILN_ASSIGN_OR_RETURN(const ManifestReader manifest, ManifestReader::Open(path));
+    for (int number = 0; number < manifest.index().own_pages_size(); ++number) {
+      KILN_ASSIGN_OR_RETURN(const v1::ManifestOwnPage page, manifest.OwnPage(number));
+      for (const v1::OwnEntry& entry : page.entries()) KILN_RETURN_IF_ERROR(visit(entry));
+    }
+    return absl::OkStatus();
+  }
+  std::ifstream stream(path, std::ios::binary);
+  for (std::string line; std::getline(stream, line);) {
+    if (!IsOwnEntryLine(line)) continue;
+    if (const auto entry = ParseLine(line)) KILN_RETURN_IF_ERROR(visit(*entry));
+  }
+  return absl::OkStatus();
+}
+
+// Keys as client/python/kiln/_plugin/own.py makes them.
+bool IsTuning(const v1::OwnEntry& entry) { return entry.key().starts_with("triton tuning "); }
+
+bool IsTrusted(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         (status.st_uid == 0 || status.st_uid == ::geteuid()) &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+}  // namespace kiln::cli

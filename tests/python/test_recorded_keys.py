@@ -1,0 +1,82 @@
+"""What a recording says besides requests: the keys that a job looks up by before it lowers a kernel, and the times of its tunings."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+import stand_in_libcuda
+from job import Job
+from places import ROOT
+from test_manifest import KERNELS, PYTHON, kiln, objects, recorded  # noqa: F401
+
+TUNED_JOB = ROOT / "tests" / "testing" / "jobs" / "tuned_job.py"
+
+
+def hits(folder, root, cache):
+    """By tier, of a job that may compile nothing."""
+    with Job(folder, PYTHON, root, cache=cache, KILN_MODE="require") as job:
+        assert all("hash" in job.compile(kernel) for kernel in KERNELS)
+        return job.report()["hits"]
+
+
+def test_a_job_on_a_warmed_node_finds_its_kernels_before_it_lowers_them(recorded, kiln, other_daemon):  # noqa: F811
+    path, _ = recorded
+    assert objects(kiln("manifest", "check", path, "--json"))[0]["own_entries"] == len(KERNELS)
+    with other_daemon as other:
+        warmed = other.kiln("warm", path)
+        assert warmed.code == 0 and f"{len(KERNELS)} recorded keys" in warmed.error, warmed
+        assert hits(path.parent, other.root, "found") == {"own": len(KERNELS)}
+        again = other.kiln("warm", path)
+        assert again.code == 0 and "recorded keys" not in again.error, again
+
+
+@pytest.mark.parametrize("what", ["others may write it", "another target", "a part"])
+def test_keys_are_not_taken(recorded, other_daemon, tmp_path, what):  # noqa: F811
+    """Of a file that others may write, and with kernels that are not the recorded ones."""
+    path = tmp_path / "job.kiln"
+    path.write_bytes(recorded[0].read_bytes())
+    os.chmod(path, 0o664 if what == "others may write it" else 0o644)
+    more = {"another target": ("--target", "cuda:90"), "a part": ("--shard", "1/1")}.get(what, ())
+    with other_daemon as other:
+        assert other.kiln("warm", path, *more).code == 0
+        assert not [one for one in other.kiln("ls", "--json").objects() if "own_uid" in one]
+        assert "own" not in hits(recorded[0].parent, other.root, what)
+
+
+def test_keys_of_kernels_that_a_budget_left_out_are_put_by_the_next_warm(recorded, other_daemon):  # noqa: F811
+    path, _ = recorded
+    with other_daemon as other:
+        assert other.kiln("warm", path, "--budget", "1ms", "--jobs", "1").code == 1
+        assert other.kiln("warm", path).code == 0
+        assert hits(path.parent, other.root, "after a budget") == {"own": len(KERNELS)}
+
+
+def test_a_merge_has_the_keys_of_files_that_no_other_may_write_and_a_subset_none(recorded, kiln, tmp_path):  # noqa: F811
+    shared = tmp_path / "shared.kiln"
+    shared.write_bytes(recorded[0].read_bytes())
+    shared.chmod(0o664)
+    for action, path, keys in ("merge", recorded[0], len(KERNELS)), ("merge", shared, 0), ("subset", recorded[0], 0):
+        assert kiln("manifest", action, path, path, "-o", tmp_path / "new").returncode == 0
+        assert objects(kiln("manifest", "check", tmp_path / "new", "--json"))[0]["own_entries"] == keys
+
+
+def test_what_a_recorded_tuning_measured_is_not_measured_on_a_warmed_node(daemon, kiln, other_daemon, tmp_path):  # noqa: F811
+    usual = stand_in_libcuda.make(tmp_path / "driver")
+
+    def environment(root, cache):
+        (tmp_path / cache).mkdir()
+        return Job(tmp_path, PYTHON, root, cache, **usual).environment
+
+    arguments = (PYTHON, "-B", TUNED_JOB, tmp_path, "nothing")
+    path = tmp_path / "tuned.kiln"
+    done = kiln("record", "-o", path, "--", *arguments, env=environment(daemon.root, "first"))
+    assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout.splitlines()[-1])
+    with other_daemon as other:
+        assert other.kiln("warm", path).code == 0
+        again = subprocess.run([*map(str, arguments)], env=environment(other.root, "second"), capture_output=True, text=True, timeout=300, check=True)
+        second = json.loads(again.stdout.splitlines()[-1])
+    assert (first["measured"], second["measured"]) == (4, 0), (first, second)
+    assert (second["best"], second["times"]) == (first["best"], first["times"])
