@@ -88,9 +88,11 @@ class Client::Core {
     if (!reads_hot_) return std::nullopt;
     absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
+    uint64_t bytes = 0;
+    for (const v1::StageBlob& stage : found->stages()) bytes += stage.size_bytes();
     TellOf(uses_.Add(*Digest::FromBytes(found->key()), request.job(),
-                     found->provenance().compile_micros(), request.priority() == v1::PRIORITY_WARM,
-                     std::chrono::steady_clock::now()));
+                     found->provenance().compile_micros(), bytes,
+                     request.priority() == v1::PRIORITY_WARM, std::chrono::steady_clock::now()));
     return found;
   }
 

@@ -20,11 +20,11 @@ class UnreportedUses {
   using Moment = std::chrono::steady_clock::time_point;
 
   // What to tell now, which it forgets: no keys until there are many, or the first has waited for
-  // long. `saved_micros`: what the kernel's compile took.
+  // long. `saved_micros`: what the kernel's compile took. `bytes`: of what was read.
   // `is_warm`: a warm found it. Then all that is told together counts as warmed: few processes do
   // both.
   v1::NoteUsesRequest Add(const Digest& key, const std::string& job, uint64_t saved_micros,
-                          bool is_warm, Moment now) {
+                          uint64_t bytes, bool is_warm, Moment now) {
     const MutexLock lock(mutex_);
     is_warm_ = is_warm_ || is_warm;
     if (keys_.empty()) first_ = now;
@@ -32,6 +32,7 @@ class UnreportedUses {
     v1::ToldHits& hits = hits_[job];
     hits.set_count(hits.count() + 1);
     hits.set_saved_micros(hits.saved_micros() + saved_micros);
+    hits.set_bytes(hits.bytes() + bytes);
     const bool is_due =
         keys_.size() >= limits::kUnreportedUsesMax || hits_.size() >= limits::kToldHitsMax ||
         hits.count() >= limits::kToldHitCountMax || now - first_ >= limits::kUnreportedUsesTime;

@@ -14,9 +14,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::string_view kMagic = "KILNACT\1";  // the last byte is the version
+constexpr std::string_view kMagic = "KILNACT\2";  // the last byte is the version
 constexpr size_t kFileBytesMax = 16 * limits::kMiB;
 constexpr auto kRelaxed = std::memory_order_relaxed;
+
+constexpr int64_t kDayMillis = milliseconds(std::chrono::days(1)).count();
 
 // Only for telling the jobs of one user apart, and never 0.
 uint64_t HashOf(std::string_view job) { return std::hash<std::string_view>()(job) | 1; }
@@ -29,29 +31,81 @@ std::string_view Cut(std::string_view job) {
   return job.substr(0, size);
 }
 
+void Write(const ActivityCounts& counts, ByteWriter& writer) {
+  for (const ActivityCount& count : counts) {
+    writer.Number(count.kernels);
+    writer.Number(count.saved_micros);
+    writer.Number(count.bytes);
+  }
+}
+
+ActivityCounts ReadCounts(ByteReader& reader) {
+  ActivityCounts counts;
+  for (ActivityCount& count : counts) {
+    count.kernels = reader.Number<uint64_t>();
+    count.saved_micros = reader.Number<uint64_t>();
+    count.bytes = reader.Number<uint64_t>();
+  }
+  return counts;
+}
+
 }  // namespace
+
+struct Activity::Counts {
+  struct Count {
+    std::atomic<uint64_t> kernels = 0;
+    std::atomic<uint64_t> saved_micros = 0;
+    std::atomic<uint64_t> bytes = 0;
+  };
+
+  void Add(ActivityKind kind, const ActivityCount& more) {
+    Count& count = counts[static_cast<size_t>(kind)];
+    count.kernels.fetch_add(more.kernels, kRelaxed);
+    if (more.saved_micros > 0) count.saved_micros.fetch_add(more.saved_micros, kRelaxed);
+    if (more.bytes > 0) count.bytes.fetch_add(more.bytes, kRelaxed);
+  }
+  void Add(const ActivityCounts& more) {
+    for (size_t i = 0; i < kActivityKinds; ++i) Add(static_cast<ActivityKind>(i), more[i]);
+  }
+  ActivityCounts Read() const {
+    ActivityCounts read;
+    for (size_t i = 0; i < kActivityKinds; ++i) {
+      const Count& count = counts[i];
+      read[i] = {count.kernels.load(kRelaxed), count.saved_micros.load(kRelaxed),
+                 count.bytes.load(kRelaxed)};
+    }
+    return read;
+  }
+  // What they are; they are then 0.
+  ActivityCounts Take() {
+    ActivityCounts taken;
+    for (size_t i = 0; i < kActivityKinds; ++i) {
+      Count& count = counts[i];
+      taken[i] = {count.kernels.exchange(0, kRelaxed), count.saved_micros.exchange(0, kRelaxed),
+                  count.bytes.exchange(0, kRelaxed)};
+    }
+    return taken;
+  }
+
+  std::array<Count, kActivityKinds> counts;
+};
+
+struct Activity::Day {
+  std::atomic<int64_t> day = 0;
+  Counts counts;
+};
 
 // A row is used again for another job of the same user. Whoever has found it just before counts for
 // that job, then.
 struct Activity::Row {
   std::atomic<uint64_t> hash = 0;  // of the job's name; 0: unused
-  std::array<std::atomic<uint64_t>, kActivityKinds> counts{};
-  std::atomic<uint64_t> saved_micros = 0;
+  Counts counts;
   std::atomic<int64_t> last_unix_ms = 0;
   std::string job;  // guarded by the user's mutex
 
-  void Add(const JobActivity& more) {
-    for (size_t i = 0; i < kActivityKinds; ++i) counts[i].fetch_add(more.counts[i], kRelaxed);
-    saved_micros.fetch_add(more.saved_micros, kRelaxed);
-    last_unix_ms.store(std::max(last_unix_ms.load(kRelaxed), more.last_unix_ms), kRelaxed);
-  }
-  // What it holds; it then holds nothing.
-  JobActivity Take() {
-    JobActivity taken;
-    for (size_t i = 0; i < kActivityKinds; ++i) taken.counts[i] = counts[i].exchange(0, kRelaxed);
-    taken.saved_micros = saved_micros.exchange(0, kRelaxed);
-    taken.last_unix_ms = last_unix_ms.exchange(0, kRelaxed);
-    return taken;
+  void Add(const ActivityCounts& more, int64_t more_last_unix_ms) {
+    counts.Add(more);
+    last_unix_ms.store(std::max(last_unix_ms.load(kRelaxed), more_last_unix_ms), kRelaxed);
   }
 };
 
@@ -78,7 +132,7 @@ struct Activity::User {
       return a.last_unix_ms.load(kRelaxed) < b.last_unix_ms.load(kRelaxed);
     });
     oldest.hash = 0;
-    rows[0].Add(oldest.Take());
+    rows[0].Add(oldest.counts.Take(), oldest.last_unix_ms.exchange(0, kRelaxed));
     oldest.job = job;
     oldest.hash = hash;
     return oldest;
@@ -95,7 +149,8 @@ Activity::Activity(std::string path, Filesystem& filesystem, const Clock& clock)
       filesystem_(filesystem),
       clock_(clock),
       since_unix_ms_(clock.UnixMillis()),
-      others_(std::make_unique<User>(kOtherUsers)) {
+      others_(std::make_unique<User>(kOtherUsers)),
+      days_(std::make_unique<std::array<Day, limits::kActivityDaysMax>>()) {
   const auto text = filesystem_.Read(path_, kFileBytesMax);
   if (text.ok()) Load(*text);
 }
@@ -104,18 +159,41 @@ Activity::~Activity() {
   for (const auto& user : users_) delete user.load();
 }
 
-void Activity::Note(uid_t uid, std::string_view job, ActivityKind kind, uint64_t count,
-                    uint64_t saved_micros) {
+void Activity::Note(uid_t uid, std::string_view job, ActivityKind kind, const ActivityCount& more) {
   job = Cut(job);
   User* user = Find(uid);
   if (user == nullptr && count_ == limits::kActivityUsersMax) user = others_.get();
   if (user == nullptr) user = &FindOrAdd(uid);
   Row* row = user->Find(HashOf(job));
   if (row == nullptr) row = &user->FindOrAdd(job);
-  row->counts[static_cast<size_t>(kind)].fetch_add(count, kRelaxed);
-  if (saved_micros > 0) row->saved_micros.fetch_add(saved_micros, kRelaxed);
-  row->last_unix_ms.store(clock_.UnixMillis(), kRelaxed);
+  const int64_t now_unix_ms = clock_.UnixMillis();
+  row->counts.Add(kind, more);
+  row->last_unix_ms.store(now_unix_ms, kRelaxed);
+  FindOrBegin(now_unix_ms / kDayMillis).counts.Add(kind, more);
   if (!has_changed_.load(kRelaxed)) has_changed_ = true;
+}
+
+bool Activity::IsWarmed(uid_t uid, std::string_view job) const {
+  if (job.empty()) return false;
+  for (const uid_t who : {uid, uid_t{0}}) {
+    User* const user = Find(who);
+    Row* const row = user == nullptr ? nullptr : user->Find(HashOf(Cut(job)));
+    if (row == nullptr) continue;
+    const auto& warmed = row->counts.counts[static_cast<size_t>(ActivityKind::kWarmed)];
+    if (warmed.kernels.load(kRelaxed) > 0) return true;
+  }
+  return false;
+}
+
+Activity::Day& Activity::FindOrBegin(int64_t day) {
+  Day& found = (*days_)[static_cast<size_t>(day) % days_->size()];
+  if (found.day.load(std::memory_order_acquire) == day) return found;
+  const MutexLock lock(mutex_);
+  if (found.day.load(kRelaxed) != day) {
+    (void)found.counts.Take();
+    found.day.store(day, std::memory_order_release);
+  }
+  return found;
 }
 
 Activity::User* Activity::Find(uid_t uid) const {
@@ -143,8 +221,7 @@ std::vector<JobActivity> Activity::List(std::optional<uid_t> uid) const {
   const auto add = [&](User& user) {
     const MutexLock lock(user.mutex);
     for (const Row& row : user.rows) {
-      JobActivity one{user.uid, row.job, {}, row.saved_micros, row.last_unix_ms};
-      for (size_t i = 0; i < kActivityKinds; ++i) one.counts[i] = row.counts[i];
+      JobActivity one{user.uid, row.job, row.counts.Read(), row.last_unix_ms};
       if (one.last_unix_ms > 0) listed.push_back(std::move(one));
     }
   };
@@ -156,16 +233,30 @@ std::vector<JobActivity> Activity::List(std::optional<uid_t> uid) const {
   return listed;
 }
 
+std::vector<DayActivity> Activity::Days() const {
+  std::vector<DayActivity> days;
+  for (const Day& day : *days_) {
+    if (day.day != 0) days.push_back({day.day, day.counts.Read()});
+  }
+  std::ranges::sort(days, {}, &DayActivity::day);
+  return days;
+}
+
 void Activity::Save() {
   has_changed_ = false;
   ByteWriter writer;
   writer.Raw(kMagic);
   writer.Number(since_unix_ms_);
+  const std::vector<DayActivity> days = Days();
+  writer.Number(static_cast<uint32_t>(days.size()));
+  for (const DayActivity& one : days) {
+    writer.Number(one.day);
+    Write(one.counts, writer);
+  }
   for (const JobActivity& one : List()) {
     writer.Number(static_cast<uint32_t>(one.uid));
     writer.String(one.job);
-    for (const uint64_t count : one.counts) writer.Number(count);
-    writer.Number(one.saved_micros);
+    Write(one.counts, writer);
     writer.Number(one.last_unix_ms);
   }
   writer.Number(Checksum64(writer.bytes()));
@@ -180,19 +271,23 @@ void Activity::Load(std::string_view text) {
   const size_t end = text.size() - std::min(text.size(), sizeof(uint64_t));
   if (!text.starts_with(kMagic) ||
       ByteReader(text.substr(end)).Number<uint64_t>() != Checksum64(text.substr(0, end))) {
-    return LogWarning("totals of jobs are damaged, or a newer kilnd's: counting begins anew",
+    return LogWarning("totals of jobs are damaged, or another version's: counting begins anew",
                       {{"path", path_}});
   }
   ByteReader reader(text.substr(kMagic.size(), end - kMagic.size()));
   since_unix_ms_ = reader.Number<int64_t>();
+  const auto day_count = std::min<uint64_t>(reader.Number<uint32_t>(), days_->size());
+  for (uint64_t i = 0; i < day_count; ++i) {
+    Day& day = FindOrBegin(reader.Number<int64_t>());
+    day.counts.Add(ReadCounts(reader));
+  }
   std::vector<JobActivity> jobs;
   std::map<uid_t, int64_t> last_uses;
   while (reader.ok() && !reader.AtEnd()) {
     JobActivity& one = jobs.emplace_back();
     one.uid = reader.Number<uint32_t>();
     one.job = reader.String();
-    for (uint64_t& count : one.counts) count = reader.Number<uint64_t>();
-    one.saved_micros = reader.Number<uint64_t>();
+    one.counts = ReadCounts(reader);
     one.last_unix_ms = reader.Number<int64_t>();
     last_uses[one.uid] = std::max(last_uses[one.uid], one.last_unix_ms);
   }
@@ -201,7 +296,7 @@ void Activity::Load(std::string_view text) {
     const bool is_other = one.uid == kOtherUsers ||
                           now - last_uses[one.uid] > milliseconds(limits::kActivityAge).count();
     User& user = is_other ? *others_ : FindOrAdd(one.uid);
-    user.FindOrAdd(is_other ? kEarlierJobs : one.job).Add(one);
+    user.FindOrAdd(is_other ? kEarlierJobs : one.job).Add(one.counts, one.last_unix_ms);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
+#include "daemon/rpc/activity_report.h"
 #include "daemon/rpc/admin_calls.h"
 #include "daemon/rpc/artifact_catalog.h"
 #include "daemon/rpc/deferred_call.h"
@@ -30,25 +31,6 @@ absl::Status CheckMayChangeToolchains(const Principal& principal) {
   return PermissionDenied(
       "toolchains run with the daemon's rights, so only root and the daemon's user add and remove "
       "them");
-}
-
-void ShowActivity(const Activity& activity, std::optional<uid_t> uid, pb::GetStatsResponse& out) {
-  out.set_counted_since_unix_ms(activity.since_unix_ms());
-  for (const JobActivity& job : activity.List(uid)) {
-    const auto count = [&job](ActivityKind kind) { return job.counts[static_cast<size_t>(kind)]; };
-    pb::JobActivity& shown = *out.add_jobs();
-    if (job.uid != Activity::kOtherUsers) shown.set_uid(job.uid);
-    shown.set_job(ToUtf8(job.job));
-    shown.set_hot(count(ActivityKind::kHot));
-    shown.set_own(count(ActivityKind::kOwn));
-    shown.set_memory(count(ActivityKind::kMemory));
-    shown.set_disk(count(ActivityKind::kDisk));
-    shown.set_joined(count(ActivityKind::kJoined));
-    shown.set_compiled(count(ActivityKind::kCompiled));
-    shown.set_failed(count(ActivityKind::kFailed));
-    shown.set_saved_micros(job.saved_micros);
-    shown.set_last_unix_ms(job.last_unix_ms);
-  }
 }
 
 class AdminService final : public pb::AdminService::CallbackService {

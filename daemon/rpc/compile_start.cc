@@ -30,18 +30,36 @@ ActivityKind KindOf(const CompileResult& result) {
   return is_in_memory ? ActivityKind::kMemory : ActivityKind::kDisk;
 }
 
-// Counts the answer for the caller's user and job, and logs it. Leases what a warm got.
-void Note(const RpcDependencies& parts, const CallContext& context, const PreparedRequest& request,
+uint64_t BytesOf(const Artifact& artifact) {
+  uint64_t bytes = 0;
+  for (const StageBlob& stage : artifact.stages) bytes += stage.blob.size_bytes();
+  return bytes;
+}
+
+// Counts the answer for the caller's user and job, and logs it. Leases what a warm got. Returns
+// whether it is a compile after a warm for the job.
+bool Note(const RpcDependencies& parts, const CallContext& context, const PreparedRequest& request,
           const absl::StatusOr<CompileResult>& answer, std::chrono::microseconds waited = {}) {
   const CompileJob& job = *request.job;
   LogAnswer(context, request.job_name, &job, answer, waited);
-  if (!answer.ok()) return;
+  if (!answer.ok()) return false;
+  const uid_t uid = context.principal.uid;
   const Artifact* artifact = answer->artifact();
-  const bool spares_compile = artifact != nullptr && answer->outcome != Outcome::kCompiled;
-  parts.activity.Note(context.principal.uid, request.job_name, KindOf(*answer), 1,
-                      spares_compile ? artifact->provenance.compile_micros : 0);
-  const bool is_warm = request.priority == Priority::kWarm;
-  if (is_warm && artifact != nullptr) LeaseWarmed(parts, context.principal.uid, job.key);
+  if (artifact != nullptr && request.priority == Priority::kWarm) {
+    parts.activity.Note(uid, request.job_name, ActivityKind::kWarmed);
+    LeaseWarmed(parts, uid, job.key);
+    return false;
+  }
+  const ActivityKind kind = KindOf(*answer);
+  const bool is_spared = artifact != nullptr && kind != ActivityKind::kCompiled;
+  parts.activity.Note(
+      uid, request.job_name, kind,
+      {1, is_spared ? artifact->provenance.compile_micros : 0, is_spared ? BytesOf(*artifact) : 0});
+  if (kind != ActivityKind::kCompiled || !parts.activity.IsWarmed(uid, request.job_name)) {
+    return false;
+  }
+  parts.activity.Note(uid, request.job_name, ActivityKind::kMissed);
+  return true;
 }
 
 }  // namespace
@@ -88,7 +106,7 @@ std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const Call
   if (!pass.ok()) return Refuse(pass.status(), job);
   auto found = parts.provider.Find(context, job);
   if (!found) return std::nullopt;
-  Note(parts, context, **request, *found);
+  (void)Note(parts, context, **request, *found);
   return CompileAnswer{*std::move(found), job, *std::move(pass)};
 }
 
@@ -101,14 +119,15 @@ void StartCompile(const RpcDependencies& parts, CallContext context, const Prepa
   context.job = (*request)->job_name;
   const auto note = [&parts, context, request = *request,
                      started = SystemClock().Now()](const absl::StatusOr<CompileResult>& result) {
-    Note(parts, context, *request, result,
-         std::chrono::duration_cast<std::chrono::microseconds>(SystemClock().Now() - started));
+    return Note(
+        parts, context, *request, result,
+        std::chrono::duration_cast<std::chrono::microseconds>(SystemClock().Now() - started));
   };
   parts.provider.Compile(std::move(context), job,
                          [pass = *std::move(pass), job, note,
                           answered = std::move(answered)](absl::StatusOr<CompileResult> result) {
-                           note(result);
-                           answered({std::move(result), job, pass});
+                           const bool missed_after_warm = note(result);
+                           answered({std::move(result), job, pass, missed_after_warm});
                          });
 }
 

@@ -19,6 +19,8 @@ struct CompileAnswer {
   absl::StatusOr<CompileResult> result;
   CompileJobPtr job;
   RequestGate::Pass pass = nullptr;
+  // It was compiled though its job was warmed.
+  bool missed_after_warm = false;
 };
 using CompileAnswered = std::function<void(CompileAnswer)>;
 

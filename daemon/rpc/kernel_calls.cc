@@ -73,15 +73,18 @@ absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& cont
 }
 
 // What a client tells counts for its own user alone.
-void CountTold(Activity& activity, uid_t uid, const v1::ToldHits& told) {
+void CountTold(Activity& activity, uid_t uid, const v1::ToldHits& told, bool is_warm) {
   constexpr auto kSavedMax = std::chrono::microseconds(limits::kCompileTimeDefault).count();
   const uint64_t count = std::min(told.count(), limits::kToldHitCountMax);
   const uint64_t saved = std::min(told.saved_micros(), count * uint64_t{kSavedMax});
+  const uint64_t bytes = std::min(told.bytes(), count * limits::kToldHitBytesMax);
   if (count == 0) return;
-  if (told.place() == v1::ToldHits::HOT) {
-    activity.Note(uid, told.job(), ActivityKind::kHot, count, saved);
+  if (is_warm) {
+    activity.Note(uid, told.job(), ActivityKind::kWarmed, {count});
+  } else if (told.place() == v1::ToldHits::HOT) {
+    activity.Note(uid, told.job(), ActivityKind::kHot, {count, saved, bytes});
   } else if (told.place() == v1::ToldHits::OWN) {
-    activity.Note(uid, told.job(), ActivityKind::kOwn, count, saved);
+    activity.Note(uid, told.job(), ActivityKind::kOwn, {count, saved, bytes});
   }
 }
 
@@ -109,9 +112,11 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
     for (const UseCount& use : uses) LeaseWarmed(parts, uid, use.key);
   }
   hot_uses.Add(uses.size());
-  for (const v1::ToldHits& told : request.hits()) CountTold(parts.activity, uid, told);
+  for (const v1::ToldHits& told : request.hits()) {
+    CountTold(parts.activity, uid, told, request.is_warm());
+  }
   if (request.hits().empty() && !uses.empty()) {
-    parts.activity.Note(uid, "", ActivityKind::kHot, uses.size());
+    parts.activity.Note(uid, "", ActivityKind::kHot, {uses.size()});
   }
   return absl::OkStatus();
 }

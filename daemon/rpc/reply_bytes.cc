@@ -114,14 +114,26 @@ absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome out
 
 namespace {
 
+// REQUIRES: the answer is an artifact. The first piece is a string.
+absl::StatusOr<ReplyPieces> ArtifactReply(const CompileAnswer& answer) {
+  const CompileResult& result = *answer.result;
+  auto pieces =
+      SerializeReply(*result.artifact(), result.outcome, result.tier, answer.job->request.stages);
+  if (pieces.ok() && answer.missed_after_warm) {
+    std::string flag;
+    AppendNumber(v1::CompileResponse::kMissedAfterWarmFieldNumber, 1, flag);
+    pieces->emplace_back(std::move(flag));
+  }
+  return pieces;
+}
+
 // The first piece is a string.
 ReplyPieces StreamAnswer(uint64_t id, const CompileAnswer& answer) {
   absl::Status error = answer.result.status();
   const Artifact* artifact = error.ok() ? answer.result->artifact() : nullptr;
   ReplyPieces pieces;
   if (artifact != nullptr) {
-    auto reply = SerializeReply(*artifact, answer.result->outcome, answer.result->tier,
-                                answer.job->request.stages);
+    auto reply = ArtifactReply(answer);
     if (reply.ok()) {
       std::string start;
       AppendNumber(v1::CompileStreamResponse::kIdFieldNumber, id, start);
@@ -163,8 +175,7 @@ CompileReply SerializeAnswer(const CompileAnswer& answer) {
   if (const CompileFailure* failure = result.failure()) {
     return ToRpcStatus(*failure, answer.job->key);
   }
-  absl::StatusOr<ReplyPieces> pieces =
-      SerializeReply(*result.artifact(), result.outcome, result.tier, answer.job->request.stages);
+  absl::StatusOr<ReplyPieces> pieces = ArtifactReply(answer);
   if (!pieces.ok()) return ToRpcStatus(pieces.status());
   return *std::move(pieces);
 }

@@ -187,10 +187,11 @@ inline constexpr auto kRetryHintMin = std::chrono::milliseconds(100);
 inline constexpr auto kRetryHintMax = std::chrono::milliseconds(30'000);
 
 // --- What was done for whom ---
-// Users and jobs whose numbers are kept apart: at most 1.5 MiB of the daemon's memory and disk.
+// Users and jobs whose numbers are kept apart: at most 3 MiB of the daemon's memory and disk.
 inline constexpr size_t kActivityUsersMax = 256;
 inline constexpr size_t kActivityJobsPerUserMax = 32;
 inline constexpr size_t kActivityJobBytesMax = 128;  // longer names are cut
+inline constexpr size_t kActivityDaysMax = 90;
 // What a list of artifacts says about options.
 inline constexpr size_t kListedOptionsBytesMax = 256;
 // Numbers of users that did nothing for so long are no longer kept apart after a restart.
@@ -198,8 +199,9 @@ inline constexpr auto kActivityAge = std::chrono::hours(24 * 90);
 // How often what was counted is written; a crash loses no more.
 inline constexpr auto kActivitySaveTime = std::chrono::seconds(30);
 // What one call may tell of hits that the daemon did not see.
-inline constexpr size_t kToldHitsMax = 64;          // entries
-inline constexpr uint64_t kToldHitCountMax = 4096;  // of one entry
+inline constexpr size_t kToldHitsMax = 64;               // entries
+inline constexpr uint64_t kToldHitCountMax = 4096;       // of one entry
+inline constexpr uint64_t kToldHitBytesMax = 64 * kMiB;  // of each
 
 // --- Failures remembered ---
 inline constexpr auto kFailureTtl = std::chrono::seconds(60);

@@ -78,6 +78,25 @@ def test_another_node_is_warm_before_the_job_and_no_compiler_runs(recorded, othe
         assert other.kiln("stats", "--json").objects()[0]["compiles"] == len(KERNELS)
 
 
+def test_what_is_compiled_after_a_warm_is_reported_with_the_way_to_the_cause(recorded, other_daemon):
+    path, _ = recorded
+    with other_daemon as other:
+        assert other.kiln("warm", path, "--job", "train").code == 0
+        with Job(path.parent, PYTHON, other.root, cache="missed", KILN_JOB="train", KILN_REPORT="1") as job:
+            assert job.compile("vector_add")
+            assert job.compile("vector_add", num_warps=16)
+            told = job.report()
+        assert (told["compiled"], told["missed_after_warm"]) == (1, 1), told
+        train, = (one for one in other.kiln("stats", "--json").objects()[0]["jobs"] if one["job"] == "train")
+        assert (train["warmed"], train["compiled"], train["missed_after_warm"]) == (len(KERNELS), 1, 1), train
+        table = other.kiln("stats", "--jobs", "--table")
+        assert "MISSED" in table.out and "1 kernel compiled for jobs that were warmed" in table.error and "kiln why --job" in table.error, table
+        today, = other.kiln("stats", "--json").objects()[0]["days"]
+        assert today["done"]["warmed"] == len(KERNELS) and other.kiln("stats", "--days").code == 0
+        why = other.kiln("why", "--job", "train")
+        assert "num_warps: asked 16" in why.out, why
+
+
 def test_a_kernel_that_another_gpu_lowers_otherwise_is_named(recorded, daemon):
     """Before Hopper, Triton's first stage makes pointers of tensor descriptors."""
     path, _ = recorded

@@ -41,6 +41,8 @@ def test_the_report_counts_seconds_waited_and_saved():
     assert told == Report(hits={"memory": 2, "own": 1}, joined=1, compiled=1, local={"the daemon is away": 1}, refused=1, builds_spared=1,
                           timings_found=18, seconds_waited=0.5 + 0.25 + 0.125 + 1 + 8 + 0.0625 + 0.5 + 0.25, seconds_saved=1.5 + 0.75 + 3.875 + 2)
     assert str(told) == "7 kernels: 4 found, 1 compiled, 1 compiled by Triton (the daemon is away), 1 refused; 18 timings found; 8.1 s saved"
+    counters.answered("compiled", "", 1.0, 1.0, missed_after_warm=True)
+    assert "2 compiled (1 missed after a warm: kiln why --job)" in str(counters.snapshot())
     counters.compiled_here("another reason"), counters.compiled_here("another reason")
     assert "3 compiled by Triton (another reason, and others)" in str(counters.snapshot())
     counters.add(1.0)

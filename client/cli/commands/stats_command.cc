@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/cli/commands/activity_tables.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
@@ -22,6 +24,8 @@ using Stats = admin::v1::GetStatsResponse;
 
 struct StatsArguments {
   bool is_verbose = false;
+  bool jobs = false;
+  bool days = false;
 };
 
 // A line under `title`. In `text`, "{name}" stands for the field of that name, "{name:noun}" for a
@@ -92,8 +96,6 @@ constexpr std::pair<const char*, const char*> kTroubles[] = {
     {"store_put_failures", "artifacts were not stored"},
     {"store_lookup_failures", "look-ups failed"},
 };
-// Rows of a person's table; --verbose has all.
-constexpr size_t kJobsShown = 10;
 constexpr std::string_view kToolchainText =
     "{state}, {workers:worker}, {compiles:compile}, {queued} queued";
 
@@ -124,14 +126,6 @@ Json ToStatsJson(const Stats& stats) {
     json["queued_by_priority"].push_back(MetricValue(stats, "queued", "priority", priority));
   }
   return json;
-}
-
-uint64_t HitsOf(const admin::v1::JobActivity& job) {
-  return job.hot() + job.own() + job.memory() + job.disk() + job.joined();
-}
-
-std::string Saved(uint64_t micros) {
-  return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(micros)));
 }
 
 // What the jobs come to together.
@@ -227,37 +221,6 @@ bool HasRow(const std::string& metric) {
   });
 }
 
-// Those that did something last, first.
-void PrintJobs(Console& console, const Stats& stats, bool is_verbose) {
-  std::vector<admin::v1::JobActivity> jobs(stats.jobs().begin(), stats.jobs().end());
-  std::ranges::sort(jobs, std::greater(), &admin::v1::JobActivity::last_unix_ms);
-  const size_t shown = is_verbose ? jobs.size() : std::min(jobs.size(), kJobsShown);
-  if (shown == 0) return;
-  Table table(console, {{"USER", false, true},
-                        {"JOB", false, true},
-                        {"HITS", true},
-                        {"HOT", true},
-                        {"OWN", true},
-                        {"COMPILED", true},
-                        {"FAILED", true},
-                        {"SAVED", true},
-                        {"LAST", true}});
-  for (size_t i = 0; i < shown; ++i) {
-    const admin::v1::JobActivity& job = jobs[i];
-    const std::string name = job.has_uid() ? NameOfUser(job.uid()).value_or("") : "(others)";
-    table.AddRow(
-        {name.empty() ? std::to_string(job.uid()) : name, job.job().empty() ? "-" : job.job(),
-         std::to_string(HitsOf(job)), std::to_string(job.hot()), std::to_string(job.own()),
-         std::to_string(job.compiled()), std::to_string(job.failed()), Saved(job.saved_micros()),
-         FormatAge(job.last_unix_ms(), SystemClock().UnixMillis())});
-  }
-  console.out << console.Styled("Jobs", Style::kBold) << '\n';
-  table.Flush();
-  if (shown < jobs.size()) {
-    console.out << fmt::format("{} more: kiln stats --verbose\n", jobs.size() - shown);
-  }
-}
-
 void PrintTable(Console& console, const Stats& stats, bool is_verbose) {
   Json json = ToStatsJson(stats);
   AddTexts(json);
@@ -301,10 +264,16 @@ void PrintOwnTable(Console& console, const Stats& stats, bool is_verbose) {
 
 absl::StatusOr<ExitCode> RunStats(const StatsArguments& arguments, Session& session) {
   Console& console = session.console();
+  if (arguments.jobs && arguments.days)
+    return CannotRun(InvalidArgument("give one of --jobs and --days"));
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
   KILN_ASSIGN_OR_RETURN(const auto stats, admin->GetStats(session.Call(kQuestionTime)));
   if (session.json()) {
     console.out << Dump(ToStatsJson(stats)) << std::endl;
+  } else if (arguments.jobs) {
+    PrintAllJobs(console, stats);
+  } else if (arguments.days) {
+    PrintDays(console, stats);
   } else if (console.aligned && admin->is_own()) {
     PrintOwnTable(console, stats, arguments.is_verbose);
   } else if (console.aligned) {
@@ -321,6 +290,9 @@ void AddStats(CommandParser& parser) {
   auto [command, arguments] = parser.AddSubcommand(
       "stats", "Show what the daemon has done and holds, for you and for whom else you may see",
       RunStats);
+  command.AddFlag("--jobs", arguments.jobs,
+                  "Every job: its hits, its compiles, those after a warm, and what it was spared");
+  command.AddFlag("--days", arguments.days, "The same for each day, of all jobs together");
   command.AddFlag("--verbose", arguments.is_verbose,
                   "Also every job, and what compile path and store are composed of");
 }

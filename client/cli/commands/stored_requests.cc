@@ -1,5 +1,6 @@
 #include "client/cli/commands/stored_requests.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "client/cli/commands/errors.h"

@@ -41,7 +41,8 @@ class HotReader(HotFiles):
             return None
         if artifact is not None:
             self.note_uses(key)
-            self.note_hit(HOT, request.job, artifact.provenance.compile_seconds)
+            self.note_hit(HOT, request.job, artifact.provenance.compile_seconds,
+                          sum(stage.size_bytes for stage in artifact.stages.values()))
         return artifact
 
     def toolchains(self) -> Optional[Toolchains]:

@@ -51,7 +51,7 @@ class HotFiles:
     def reset_after_fork(self) -> None:
         """The parent's uses are the parent's to tell."""
         self._uses: "Dict[bytes, None]" = {}
-        self._hits: "Dict[Tuple[int, str], Tuple[int, int]]" = {}  # by place and job: count, microseconds saved
+        self._hits: "Dict[Tuple[int, str], Tuple[int, int, int]]" = {}  # by place and job: count, microseconds saved, bytes
 
     def is_there(self) -> bool:
         """Whether there is a hot directory that may be trusted."""
@@ -119,20 +119,22 @@ class HotFiles:
         if len(self._uses) < _USES_MAX:
             self._uses.update(dict.fromkeys(keys))
 
-    def note_hit(self, place: int, job: str, seconds: float) -> None:
-        """A hit that the daemon does not see. place: HOT or OWN. seconds: what the compile took."""
-        count, saved = self._hits.get((place, job), (0, 0))
+    def note_hit(self, place: int, job: str, seconds: float, size: int) -> None:
+        """A hit that the daemon does not see. place: HOT or OWN. seconds: what the compile took. size: of what was read, in bytes."""
+        count, saved, read = self._hits.get((place, job), (0, 0, 0))
         if count or len(self._hits) < _TOLD_HITS_MAX:
-            self._hits[place, job] = count + 1, saved + int(min(max(0.0, seconds), _SAVED_S_MAX) * 1e6)
+            self._hits[place, job] = count + 1, saved + int(min(max(0.0, seconds), _SAVED_S_MAX) * 1e6), read + size
 
     def take_uses(self) -> bytes:
         """A NoteUsesRequest of what was noted since this was last called; b"" for nothing."""
         uses, self._uses = self._uses, {}
         hits, self._hits = self._hits, {}
         told = b"".join(b"\x0a\x20" + key for key in list(uses)[:_USES_MAX])  # each is field 1, of 32 bytes
-        for (place, job), (count, saved) in hits.items():
+        for (place, job), numbers in hits.items():
             name = job.encode(errors="replace")
-            one = b"\x0a" + _varint(len(name)) + name + b"\x10" + _varint(place) + b"\x18" + _varint(count) + b"\x20" + _varint(saved)
+            one = b"\x0a" + _varint(len(name)) + name
+            for field, number in enumerate((place, *numbers), 2):
+                one += _varint(field << 3) + _varint(number)
             told += b"\x12" + _varint(len(one)) + one
         return told
 

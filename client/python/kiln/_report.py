@@ -15,6 +15,7 @@ class Report:
 
     hits: kernels found, by tier ("hot", "memory", "disk"; "own": by Triton's key, before lowering).
     joined: kernels that another caller was compiling. compiled: kernels that the daemon compiled for this process.
+    missed_after_warm: of compiled, those for which the job had been warmed.
     local: kernels that Triton compiled here, by reason. refused: kernels that were not stored, with KILN_MODE=require.
     seconds_waited: for the daemon's answers, all threads together. seconds_saved: the time of the compiles that hits and joins
     spared, less the wait for them; negative if the answers took longer.
@@ -30,11 +31,13 @@ class Report:
     builds_spared: int = 0
     refused: int = 0
     timings_found: int = 0
+    missed_after_warm: int = 0
 
     def __str__(self) -> str:
         found, here = sum(self.hits.values()) + self.joined, sum(self.local.values())
         count = found + self.compiled + here + self.refused
-        counts = {"found": found, "compiled": self.compiled, f"compiled by Triton ({self._why_here()})": here, "refused": self.refused}
+        missed = f" ({self.missed_after_warm} missed after a warm: kiln why --job)" if self.missed_after_warm else ""
+        counts = {"found": found, f"compiled{missed}": self.compiled, f"compiled by Triton ({self._why_here()})": here, "refused": self.refused}
         parts = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
         timings = f"; {self.timings_found} timing{'' if self.timings_found == 1 else 's'} found" if self.timings_found else ""
         saved = round(self.seconds_saved, 1) + 0.0  # no "-0.0"
@@ -57,12 +60,13 @@ class Counters:
         self._lock = threading.RLock()  # a signal's handler may compile while its thread is in here
         self._report = Report()
 
-    def answered(self, outcome: str, tier: str, waited_s: float, compile_s: float) -> None:
+    def answered(self, outcome: str, tier: str, waited_s: float, compile_s: float, missed_after_warm: bool = False) -> None:
         with self._lock:
             done = self._report
             done.seconds_waited += waited_s
             if outcome == "compiled":
                 done.compiled += 1
+                done.missed_after_warm += missed_after_warm
                 return
             done.seconds_saved += compile_s - waited_s
             if outcome == "joined":

@@ -183,7 +183,8 @@ def artifact(message: Any, outcome: str = "", tier: str = "") -> Artifact:
         metadata=_metadata(message.metadata),
         stages={blob.stage: _stage(blob) for blob in message.stages},
         timings={timing.stage: timing.micros / 1e6 for timing in message.timings},
-        provenance=_provenance(message.provenance))
+        provenance=_provenance(message.provenance),
+        missed_after_warm=getattr(message, "missed_after_warm", False))
 
 
 def _stage(blob: Any) -> Stage:

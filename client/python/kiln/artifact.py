@@ -82,7 +82,7 @@ class Artifact:
     """A compiled kernel.
 
     key: 64 hex digits. outcome: "hit", "joined" (somebody else's compile was under way), "compiled"; "stored" in the
-    answer to a look-up. tier: where a hit was found ("hot": the hot directory, "memory", "disk"), otherwise "". stages: by name, in
+    answer to a look-up. missed_after_warm: it was compiled for this request, though a warm for its job got kernels before. tier: where a hit was found ("hot": the hot directory, "memory", "disk"), otherwise "". stages: by name, in
     the order in which they were asked for. timings: seconds of each stage of the compile that made it.
     """
     key: str
@@ -92,6 +92,7 @@ class Artifact:
     stages: Mapping[str, Stage]
     timings: Mapping[str, float]
     provenance: Provenance
+    missed_after_warm: bool = False
 
     def content(self, stage: str) -> bytes:
         """That stage's bytes. KeyError where they were not asked for."""

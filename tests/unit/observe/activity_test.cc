@@ -24,7 +24,7 @@ class ActivityTest : public ::testing::Test {
   // The count of that job; 0 where it has no row.
   uint64_t Count(uid_t uid, std::string_view job, ActivityKind kind) const {
     for (const JobActivity& one : activity_->List()) {
-      if (one.uid == uid && one.job == job) return one.counts[static_cast<size_t>(kind)];
+      if (one.uid == uid && one.job == job) return one.Of(kind).kernels;
     }
     return 0;
   }
@@ -37,9 +37,9 @@ class ActivityTest : public ::testing::Test {
 
 TEST_F(ActivityTest, CountsByUserAndJobAndSurvivesARestart) {
   const int64_t since = activity_->since_unix_ms();
-  activity_->Note(1000, "train", ActivityKind::kHot, 3, 500);
+  activity_->Note(1000, "train", ActivityKind::kHot, {3, 500, 9000});
   activity_->Note(1000, "", ActivityKind::kCompiled);
-  activity_->Note(2000, "train", ActivityKind::kOwn, 1, 7);
+  activity_->Note(2000, "train", ActivityKind::kOwn, {1, 7});
   EXPECT_TRUE(activity_->HasChanged());
   clock_.Advance(hours(1));
   Restart();
@@ -49,9 +49,43 @@ TEST_F(ActivityTest, CountsByUserAndJobAndSurvivesARestart) {
   EXPECT_EQ(Count(1000, "", ActivityKind::kCompiled), 1u);
   EXPECT_EQ(Count(2000, "train", ActivityKind::kOwn), 1u);
   EXPECT_EQ(activity_->List(2000).size(), 1u);
-  EXPECT_EQ(activity_->List(2000)[0].saved_micros, 7u);
+  EXPECT_EQ(activity_->List(2000)[0].Of(ActivityKind::kOwn).saved_micros, 7u);
   activity_->Note(1000, "train", ActivityKind::kHot);
   EXPECT_EQ(Count(1000, "train", ActivityKind::kHot), 4u);
+}
+
+TEST_F(ActivityTest, AJobIsWarmedByItsUserOrRootUnderItsName) {
+  activity_->Note(1000, "train", ActivityKind::kWarmed);
+  activity_->Note(0, "serve", ActivityKind::kWarmed);
+  activity_->Note(1000, "", ActivityKind::kWarmed);
+  activity_->Note(1000, "other", ActivityKind::kCompiled);
+  Restart();
+  EXPECT_TRUE(activity_->IsWarmed(1000, "train"));
+  EXPECT_TRUE(activity_->IsWarmed(2000, "serve"));
+  EXPECT_FALSE(activity_->IsWarmed(2000, "train"));
+  EXPECT_FALSE(activity_->IsWarmed(1000, ""));
+  EXPECT_FALSE(activity_->IsWarmed(1000, "other"));
+}
+
+TEST_F(ActivityTest, DaysAreCountedForAllUsersTogetherAndTheOldestGo) {
+  activity_->Note(1000, "train", ActivityKind::kHot, {2, 5, 100});
+  activity_->Note(2000, "serve", ActivityKind::kHot, {1, 2, 10});
+  const int64_t first = activity_->Days().at(0).day;
+  clock_.Advance(hours(48));
+  activity_->Note(1000, "train", ActivityKind::kCompiled);
+  Restart();
+  auto days = activity_->Days();
+  ASSERT_EQ(days.size(), 2u);
+  EXPECT_EQ(days[0].counts[0], (ActivityCount{3, 7, 110}));
+  EXPECT_EQ(days[1].day, first + 2);
+  for (size_t i = 0; i < limits::kActivityDaysMax; ++i) {
+    clock_.Advance(hours(24));
+    activity_->Note(1000, "train", ActivityKind::kHot);
+  }
+  days = activity_->Days();
+  EXPECT_EQ(days.size(), limits::kActivityDaysMax);
+  EXPECT_EQ(days.front().day, first + 3);
+  EXPECT_EQ(days.back().counts[0], ActivityCount{1});
 }
 
 TEST_F(ActivityTest, AUserWithManyJobsLosesNoCountAndTakesNobodysPlace) {
@@ -114,7 +148,7 @@ TEST_F(ActivityTest, ThreadsLoseNoCount) {
     threads.emplace_back([this] {
       for (int i = 0; i < 2000; ++i) {
         activity_->Note(static_cast<uid_t>(i % 7), "job " + std::to_string(i % 50),
-                        ActivityKind::kMemory, 1, 2);
+                        ActivityKind::kMemory, {1, 2});
       }
     });
   }
@@ -123,8 +157,8 @@ TEST_F(ActivityTest, ThreadsLoseNoCount) {
   uint64_t count = 0;
   uint64_t saved = 0;
   for (const JobActivity& one : activity_->List()) {
-    count += one.counts[static_cast<size_t>(ActivityKind::kMemory)];
-    saved += one.saved_micros;
+    count += one.Of(ActivityKind::kMemory).kernels;
+    saved += one.Of(ActivityKind::kMemory).saved_micros;
   }
   EXPECT_EQ(count, 8000u);
   EXPECT_EQ(saved, 16000u);

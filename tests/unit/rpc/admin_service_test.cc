@@ -470,12 +470,15 @@ TEST_F(AdminServiceTest, AFilterThatLeavesLittleIsAnsweredInPages) {
 }
 
 TEST_F(AdminServiceTest, EachUserSeesTheOwnJobsAndOperatorsAll) {
-  activity_.Note(1000, "train", ActivityKind::kMemory, 2, 50);
+  activity_.Note(1000, "train", ActivityKind::kMemory, {2, 50});
   activity_.Note(2000, "serve", ActivityKind::kCompiled);
   grpc::ClientContext context;
   admin::v1::GetStatsResponse all;
   ASSERT_TRUE(stub_->GetStats(&context, {}, &all).ok());
   EXPECT_EQ(all.jobs_size(), 2);
+  ASSERT_EQ(all.days_size(), 1);
+  EXPECT_EQ(all.days(0).date(), "2024-01-01");
+  EXPECT_EQ(all.days(0).done().saved_micros_by_tier().at("memory"), 50u);
   const auto own = admin::v1::OwnService::NewStub(Connect({1000, false}));
   grpc::ClientContext second;
   admin::v1::GetStatsResponse mine;
@@ -486,6 +489,7 @@ TEST_F(AdminServiceTest, EachUserSeesTheOwnJobsAndOperatorsAll) {
   EXPECT_EQ(mine.jobs(0).memory(), 2u);
   EXPECT_EQ(mine.jobs(0).saved_micros(), 50u);
   EXPECT_EQ(mine.metrics_size(), 0);
+  EXPECT_EQ(mine.days_size(), 0);
   EXPECT_EQ(mine.state(), "serving");
 }
 

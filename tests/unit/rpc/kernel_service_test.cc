@@ -144,8 +144,35 @@ TEST_F(KernelServiceTest, CountsForTheCallersUserAndJob) {
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0].uid, 1000u);
   EXPECT_EQ(jobs[0].job, "llama");
-  EXPECT_EQ(jobs[0].counts, (std::array<uint64_t, kActivityKinds>{0, 0, 0, 1, 0, 1, 1}));
-  EXPECT_EQ(jobs[0].saved_micros, 30u);
+  EXPECT_EQ(jobs[0].Of(ActivityKind::kDisk).kernels, 1u);
+  EXPECT_EQ(jobs[0].Of(ActivityKind::kDisk).saved_micros, 30u);
+  EXPECT_GT(jobs[0].Of(ActivityKind::kDisk).bytes, 0u);
+  EXPECT_EQ(jobs[0].Of(ActivityKind::kCompiled), ActivityCount{1});
+  EXPECT_EQ(jobs[0].Of(ActivityKind::kFailed), ActivityCount{1});
+}
+
+TEST_F(KernelServiceTest, ACompileForAJobThatWasWarmedIsAMissAfterWarm) {
+  provider_.FinishAtOnce();
+  v1::CompileRequest request = Request();
+  request.set_job("llama");
+  const auto missed = [&] {
+    v1::CompileResponse response;
+    EXPECT_TRUE(Compile(request, &response).ok());
+    return response.missed_after_warm();
+  };
+  EXPECT_FALSE(missed());
+  request.set_priority(v1::PRIORITY_WARM);
+  EXPECT_FALSE(missed());
+  request.set_priority(v1::PRIORITY_WAITING_RANK);
+  EXPECT_TRUE(missed());
+  request.set_job("another");
+  EXPECT_FALSE(missed());
+  for (const JobActivity& job : activity_.List()) {
+    const uint64_t is_warmed = job.job == "llama" ? 1 : 0;
+    EXPECT_EQ(job.Of(ActivityKind::kWarmed).kernels, is_warmed);
+    EXPECT_EQ(job.Of(ActivityKind::kMissed).kernels, is_warmed);
+    EXPECT_EQ(job.Of(ActivityKind::kCompiled).kernels, 1 + is_warmed);
+  }
 }
 
 TEST_F(KernelServiceTest, WhatAClientTellsCountsForItselfWithinLimits) {
@@ -156,6 +183,7 @@ TEST_F(KernelServiceTest, WhatAClientTellsCountsForItselfWithinLimits) {
     told.set_place(place);
     told.set_count(UINT64_MAX);
     told.set_saved_micros(UINT64_MAX);
+    told.set_bytes(UINT64_MAX);
   }
   const auto tell = [&] {
     grpc::ClientContext context;
@@ -167,8 +195,9 @@ TEST_F(KernelServiceTest, WhatAClientTellsCountsForItselfWithinLimits) {
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0].uid, 1000u);
   constexpr uint64_t kMost = limits::kToldHitCountMax;
-  EXPECT_EQ(jobs[0].counts, (std::array<uint64_t, kActivityKinds>{kMost, kMost}));
-  EXPECT_EQ(jobs[0].saved_micros, 2 * kMost * 300'000'000);
+  const ActivityCount most = {kMost, kMost * 300'000'000, kMost * limits::kToldHitBytesMax};
+  EXPECT_EQ(jobs[0].Of(ActivityKind::kHot), most);
+  EXPECT_EQ(jobs[0].Of(ActivityKind::kOwn), most);
   while (request.hits_size() <= static_cast<int>(limits::kToldHitsMax)) request.add_hits();
   EXPECT_EQ(tell().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }

@@ -67,7 +67,7 @@ class Groups:
                 seconds = float(found.pop(_SECONDS, b"0"))
                 if all(map(_is_file_name, found)):
                     counters().answered("hit", "own", time.monotonic() - started, seconds)
-                    service(self._settings).note_own_hit(seconds)
+                    service(self._settings).note_own_hit(seconds, sum(map(len, found.values())))
                     return key, found
         counters().add(time.monotonic() - started)
         return key, None

@@ -123,7 +123,8 @@ class Pipeline:
                 announcement.end()  # what Triton compiles now is not kept
             self._decline(error, request or _asked_for(backend, module), started)
             return None
-        counters().answered(artifact.outcome, artifact.tier, time.monotonic() - started, artifact.provenance.compile_seconds)
+        counters().answered(artifact.outcome, artifact.tier, time.monotonic() - started, artifact.provenance.compile_seconds,
+                            artifact.missed_after_warm)
         return answer
 
     def _record(self, recording: manifest.Recording) -> None:

@@ -190,11 +190,11 @@ class Service:
                     raise
         return {key: files for key, files in found.items() if files}
 
-    def note_own_hit(self, seconds: float) -> None:
-        """For the daemon's statistics. seconds: what the compile took."""
+    def note_own_hit(self, seconds: float, size: int) -> None:
+        """For the daemon's statistics. seconds: what the compile took. size: of the files, in bytes."""
         client = self._client  # read once: another thread may close it
         told = self._hot if client is None else client._hot  # which tells sooner
-        told.note_hit(OWN, self._settings.job, seconds)
+        told.note_hit(OWN, self._settings.job, seconds, size)
 
     def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]", tunings: bool = False) -> None:
         """Stores files under that key. Declined if the daemon does not answer now. tunings: as of a client."""

@@ -306,7 +306,7 @@ TEST(UnreportedUses, UsesAreDueByNumberOrByTime) {
   UnreportedUses uses;
   const UnreportedUses::Moment start{};
   const auto add = [&](std::string_view key, UnreportedUses::Moment now) {
-    return uses.Add(Digest::Of(key), "train", 100, false, now).keys_size();
+    return uses.Add(Digest::Of(key), "train", 100, 7, false, now).keys_size();
   };
   EXPECT_EQ(add("a", start), 0);
   EXPECT_EQ(add("a", start), 0);
@@ -321,7 +321,7 @@ TEST(UnreportedUses, UsesAreDueByNumberOrByTime) {
 TEST(UnreportedUses, AddUpEachJobsHits) {
   UnreportedUses uses;
   for (const char* job : {"train", "train", "serve"}) {
-    (void)uses.Add(Digest::Of("a"), job, 100, false, UnreportedUses::Moment());
+    (void)uses.Add(Digest::Of("a"), job, 100, 7, false, UnreportedUses::Moment());
   }
   const v1::NoteUsesRequest told = uses.TakeAll();
   EXPECT_EQ(told.keys_size(), 1);
