@@ -74,6 +74,14 @@ class Client::Core {
     return connection->Call(&Connection::Stubs::kernels, method, request, options);
   }
 
+  absl::StatusOr<v1::CompileResponse> Compile(const v1::CompileRequest& request,
+                                              const CallOptions& options) {
+    KILN_ASSIGN_OR_RETURN(v1::CompileResponse response,
+                          Call(&KernelStub::PrepareAsyncCompile, request, options));
+    KILN_RETURN_IF_ERROR(Complete(response, options));
+    return response;
+  }
+
   absl::StatusOr<std::string> Fetch(const Digest& digest, const CallOptions& options) {
     std::string content;
     KILN_RETURN_IF_ERROR(connection->Repeatedly(options, [&](Connection::Stubs& stubs) {
@@ -90,9 +98,9 @@ class Client::Core {
     if (!found.ok()) return std::nullopt;
     uint64_t bytes = 0;
     for (const v1::StageBlob& stage : found->stages()) bytes += stage.size_bytes();
-    TellOf(uses_.Add(*Digest::FromBytes(found->key()), request.job(),
+    TellOf(uses_.Add(*Digest::FromBytes(found->key()), request.job().empty() ? job : request.job(),
                      found->provenance().compile_micros(), bytes,
-                     request.priority() == v1::PRIORITY_WARM, std::chrono::steady_clock::now()));
+                     request.priority() >= v1::PRIORITY_WARM, std::chrono::steady_clock::now()));
     return found;
   }
 
@@ -118,9 +126,11 @@ class Client::Core {
   // A warm can wait: what the daemon does not hear of, it may evict.
   static constexpr std::chrono::milliseconds kLeaseBudget = std::chrono::seconds(2);
 
-  // The daemon may lose what it is told, so this neither connects nor repeats.
+  // The daemon may lose what it is told, so this does not repeat, and connects for a warm alone.
   void TellOf(const v1::NoteUsesRequest& request) {
-    const auto stubs = request.keys().empty() ? nullptr : connection->Present();
+    if (request.keys().empty()) return;
+    const auto stubs =
+        request.is_warm() ? connection->Get().value_or(nullptr) : connection->Present();
     if (stubs == nullptr) return;
     v1::NoteUsesResponse none;
     const auto budget = request.is_warm() ? kLeaseBudget : limits::kUnreportedUsesBudget;
@@ -156,16 +166,13 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& op
 
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
                                                     const CallOptions& options) {
+  if (auto answer = core_->AnswerHere(request)) return *std::move(answer);
   if (request.job().empty() && !core_->job.empty()) {
     v1::CompileRequest named = request;
     named.set_job(core_->job);
-    return Compile(named, options);
+    return core_->Compile(named, options);
   }
-  if (auto answer = core_->AnswerHere(request)) return *std::move(answer);
-  KILN_ASSIGN_OR_RETURN(v1::CompileResponse response,
-                        core_->Call(&KernelStub::PrepareAsyncCompile, request, options));
-  KILN_RETURN_IF_ERROR(core_->Complete(response, options));
-  return response;
+  return core_->Compile(request, options);
 }
 
 absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& answer,

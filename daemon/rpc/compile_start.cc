@@ -45,7 +45,7 @@ bool Note(const RpcDependencies& parts, const CallContext& context, const Prepar
   if (!answer.ok()) return false;
   const uid_t uid = context.principal.uid;
   const Artifact* artifact = answer->artifact();
-  if (artifact != nullptr && request.priority == Priority::kWarm) {
+  if (artifact != nullptr && IsAhead(request.priority)) {
     parts.activity.Note(uid, request.job_name, ActivityKind::kWarmed);
     LeaseWarmed(parts, uid, job.key);
     return false;

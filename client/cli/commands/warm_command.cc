@@ -31,7 +31,9 @@ bool IsAsRecorded(const WarmArguments& arguments) {
 
 absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& session) {
   RequestFlags flags = arguments.flags;
-  if (flags.fields["priority"].empty()) flags.fields["priority"] = "warm";
+  // For another toolchain than the recorded one, the time is long.
+  const char* const usual = flags.fields["toolchain"].empty() ? "warm" : "background";
+  if (flags.fields["priority"].empty()) flags.fields["priority"] = usual;
   KILN_ASSIGN_OR_RETURN(const RequestTemplate shape, CannotRun(RequestTemplate::Of(flags)));
   KILN_ASSIGN_OR_RETURN(const Shard shard, CannotRun(Shard::Parse(arguments.shard)));
   if (arguments.status) {

@@ -231,7 +231,7 @@ TEST_F(KernelServiceTest, KeysOfAnEarlierClientAreHitsOfNoJob) {
   ASSERT_TRUE(stub_->NoteUses(&context, request, &response).ok());
   ASSERT_EQ(activity_.List().size(), 1u);
   EXPECT_EQ(activity_.List()[0].job, "");
-  EXPECT_EQ(activity_.List()[0].counts[0], 1u);
+  EXPECT_EQ(activity_.List()[0].Of(ActivityKind::kHot).kernels, 1u);
 }
 
 TEST_F(KernelServiceTest, RequestSeenBeforeIsStillTheCallersOwn) {
