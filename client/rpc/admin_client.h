@@ -18,8 +18,8 @@ class AdminClient {
   // finds it as for Client.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdminClient>> Connect(
       const ConnectOptions& options);
-  // The clients' socket instead. GetStats, ListArtifacts and ListRequests then tell of the caller's
-  // own jobs, and every other call is PERMISSION_DENIED.
+  // The clients' socket instead. The KILN_OWN_CALLS then tell of the caller's own jobs, and every
+  // other call is PERMISSION_DENIED.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdminClient>> ConnectOwn(
       const ConnectOptions& options);
   ~AdminClient();
@@ -29,9 +29,9 @@ class AdminClient {
 
 // The calls of AdminService with one answer. protos/ describes them.
 // clang-format off
-#define KILN_OWN_CALLS(CALL) CALL(GetStats) CALL(ListArtifacts) CALL(ListRequests)
+#define KILN_OWN_CALLS(CALL) CALL(GetStats) CALL(ListArtifacts) CALL(ListRequests) CALL(GetRequest)
 #define KILN_ADMIN_CALLS(CALL)                                        \
-  CALL(InspectArtifact) CALL(GetRequest) CALL(Evict) CALL(Pin)        \
+  CALL(InspectArtifact) CALL(Evict) CALL(Pin)                         \
   CALL(ListToolchains) CALL(ReloadToolchains)                         \
   CALL(SetDefaultToolchain) CALL(AddToolchain) CALL(RemoveToolchain)  \
   CALL(Drain)

@@ -254,6 +254,14 @@ class OwnService final : public pb::OwnService::CallbackService {
                       pb::ListRequestsResponse* response) override {
     return DeferList(*call, *request, *response);
   }
+  Unary* GetRequest(Call* call, const pb::GetRequestRequest* request,
+                    pb::GetRequestResponse* response) override {
+    return Defer(*call, *response, [this, request, response](const CallContext& context) {
+      const absl::Status one_user = CheckIsOneUser(parts_.shared_uid, principal_);
+      if (!one_user.ok()) return one_user;
+      return FindOwnRequest(parts_, context, principal_.uid, request->key_prefix(), *response);
+    });
+  }
 
  private:
   absl::Status ListOwn(const CallContext& context, const pb::ListArtifactsRequest& request,

@@ -29,9 +29,8 @@ bool FindRemembered(const AdminActions& actions, const Digest& key,
   return true;
 }
 
-absl::Status FindStored(const RpcDependencies& parts, const CallContext& context,
-                        const std::string& key_prefix, admin::v1::GetRequestResponse& response) {
-  KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
+absl::Status ShowRequest(const RpcDependencies& parts, const CallContext& context,
+                         const FoundArtifact& found, admin::v1::GetRequestResponse& response) {
   KILN_RETURN_IF_ERROR(CheckIsArtifact(found.record->key));
   const std::vector<StageReference>& stages = found.record->stages;
   const StageReference* request = FindStage(stages, kRequestStage);
@@ -115,7 +114,18 @@ absl::Status FindRequest(const RpcDependencies& parts, const AdminActions& actio
                          admin::v1::GetRequestResponse& response) {
   const absl::StatusOr<Digest> key = Digest::FromHex(key_prefix);
   if (key.ok() && FindRemembered(actions, *key, response)) return absl::OkStatus();
-  return FindStored(parts, context, key_prefix, response);
+  KILN_ASSIGN_OR_RETURN(const FoundArtifact found, FindByPrefix(parts.index, context, key_prefix));
+  return ShowRequest(parts, context, found, response);
+}
+
+absl::Status FindOwnRequest(const RpcDependencies& parts, const CallContext& context, uid_t uid,
+                            const std::string& key_prefix,
+                            admin::v1::GetRequestResponse& response) {
+  const auto found = FindByPrefix(parts.index, context, key_prefix);
+  if (!found.ok() || found->usage.uid != uid) {
+    return NotFound("no artifact with the key {} was compiled for you first", key_prefix);
+  }
+  return ShowRequest(parts, context, *found, response);
 }
 
 }  // namespace kiln

@@ -105,12 +105,14 @@ void PrintExplanation(Console& console, const Explanation& explanation) {
   const Artifact& artifact = explanation.artifact;
   const int64_t now_ms = SystemClock().UnixMillis();
   console.out << fmt::format(
-      "{}  {} for {}\n  compiled {} ago in {} by {}{}\n  used {} since: {} saved\n",
+      "{}  {} for {}\n  compiled {} ago in {} by {}{}\n",
       Hex(artifact.key()).substr(0, kFingerprintDigitsShown), Printable(artifact.name()),
       TargetName(artifact.target()), FormatAge(artifact.created_unix_ms(), now_ms),
-      CompileTime(artifact.compile_micros()), artifact.toolchain(), Printable(Requester(artifact)),
-      FormatCount(artifact.hits(), "time"),
-      CompileTime(artifact.hits() * artifact.compile_micros()));
+      CompileTime(artifact.compile_micros()), artifact.toolchain(), Printable(Requester(artifact)));
+  if (artifact.hits() > 0) {
+    console.out << fmt::format("  used {} since: {} saved\n", FormatCount(artifact.hits(), "time"),
+                               CompileTime(artifact.hits() * artifact.compile_micros()));
+  }
   const v1::NearestResponse& nearest = explanation.nearest;
   if (nearest.key().empty()) {
     console.out << "  no other kernel of this name is stored\n";
@@ -161,8 +163,11 @@ absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const std::st
 
 absl::StatusOr<std::vector<Artifact>> Chosen(const WhyArguments& arguments, AdminClient& admin,
                                              Session& session) {
-  if (arguments.key.empty()) {
+  if (arguments.key.empty() || admin.is_own()) {
     KILN_ASSIGN_OR_RETURN(std::vector<Artifact> all, Compiled(admin, arguments.job, session));
+    std::erase_if(all, [&arguments](const Artifact& one) {
+      return one.name() != arguments.key && !Hex(one.key()).starts_with(arguments.key);
+    });
     if (arguments.last_miss && all.size() > 1) all.resize(1);
     return all;
   }
@@ -182,7 +187,7 @@ absl::StatusOr<ExitCode> RunWhy(const WhyArguments& arguments, Session& session)
     return CannotRun(InvalidArgument("name a key, or --last-miss, or --job NAME"));
   }
   if (!arguments.key.empty()) KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key)));
-  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
   KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
   KILN_ASSIGN_OR_RETURN(const std::vector<Artifact> chosen, Chosen(arguments, *admin, session));
   Console& console = session.console();

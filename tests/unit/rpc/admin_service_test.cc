@@ -423,6 +423,17 @@ TEST_F(AdminServiceTest, AUserListsTheRequestsOfOwnJobsAndNoOthers) {
   EXPECT_EQ(listed(*own, of_job), Requests{x});
   EXPECT_EQ(listed(*own, since), Requests{y});
 
+  const auto shown = [&](const std::string& source) {
+    admin::v1::GetRequestRequest request;
+    request.set_key_prefix(MakeJob(source)->key.Hex());
+    grpc::ClientContext context;
+    admin::v1::GetRequestResponse response;
+    const grpc::Status status = own->GetRequest(&context, request, &response);
+    return status.ok() ? response.request() : std::to_string(status.error_code());
+  };
+  EXPECT_EQ(shown("x"), x);
+  EXPECT_EQ(shown("z"), std::to_string(grpc::StatusCode::NOT_FOUND));
+
   admin::v1::ListRequestsRequest of_another;
   of_another.set_uid(2000);
   grpc::ClientContext context;
