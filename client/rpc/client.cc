@@ -96,11 +96,14 @@ class Client::Core {
     if (!reads_hot_) return std::nullopt;
     absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
+    const bool is_ahead = request.priority() >= v1::PRIORITY_WARM;
+    // To ask what is there is no use of it.
+    if (is_ahead && request.cache_policy() == v1::CACHE_POLICY_ONLY_IF_CACHED) return found;
     uint64_t bytes = 0;
     for (const v1::StageBlob& stage : found->stages()) bytes += stage.size_bytes();
     TellOf(uses_.Add(*Digest::FromBytes(found->key()), request.job().empty() ? job : request.job(),
-                     found->provenance().compile_micros(), bytes,
-                     request.priority() >= v1::PRIORITY_WARM, std::chrono::steady_clock::now()));
+                     found->provenance().compile_micros(), bytes, is_ahead,
+                     std::chrono::steady_clock::now()));
     return found;
   }
 

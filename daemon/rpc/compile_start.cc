@@ -46,6 +46,8 @@ bool Note(const RpcDependencies& parts, const CallContext& context, const Prepar
   const uid_t uid = context.principal.uid;
   const Artifact* artifact = answer->artifact();
   if (artifact != nullptr && IsAhead(request.priority)) {
+    // To ask what is there is no use of it.
+    if (job.request.cache_policy == CachePolicy::kOnlyIfCached) return false;
     parts.activity.Note(uid, request.job_name, ActivityKind::kWarmed);
     LeaseWarmed(parts, uid, job.key);
     return false;
