@@ -525,6 +525,7 @@ AdminActions RunningDaemon::MakeActions() {
     return Verify(context, report);
   };
   actions.negatives = &negatives_;
+  actions.trusted_keys = setting_.trusted_keys;
   actions.toolchains = [this] { return Toolchains(); };
   actions.reload_toolchains = [this](BackgroundTask::Done done) {
     toolchains_->Reload(std::move(done));

@@ -22,6 +22,7 @@ struct DaemonSetting {
   std::vector<std::string> toolchain_directories;
   std::string worker_script;
   std::string native_worker;
+  std::string trusted_keys;  // the file of the keys whose bundles are taken
   // Came from systemd; empty: make them.
   std::vector<SocketFile> activated_sockets;
   // What an operator's Drain calls: as a SIGTERM would. Must not block.

@@ -27,10 +27,26 @@ void AddGlobalOptions(Arguments arguments, GlobalOptions& options) {
 }
 
 // In the order of the help.
-constexpr AddCommand* kCommands[] = {
-    AddCompile,          AddRecord, AddWarm, AddWait,  AddManifest, AddGet,    AddLs,    AddInspect,
-    AddReproduce,        AddStats,  AddWhy,  AddEvict, AddPin,      AddVerify, AddDrain, AddDoctor,
-    AddToolchainCommand, AddVersion};
+constexpr AddCommand* kCommands[] = {AddCompile,
+                                     AddRecord,
+                                     AddWarm,
+                                     AddWait,
+                                     AddManifest,
+                                     AddExport,
+                                     AddImport,
+                                     AddGet,
+                                     AddLs,
+                                     AddInspect,
+                                     AddReproduce,
+                                     AddStats,
+                                     AddWhy,
+                                     AddEvict,
+                                     AddPin,
+                                     AddVerify,
+                                     AddDrain,
+                                     AddDoctor,
+                                     AddToolchainCommand,
+                                     AddVersion};
 
 }  // namespace
 

@@ -31,7 +31,8 @@ class AdminClient {
 // clang-format off
 #define KILN_OWN_CALLS(CALL) CALL(GetStats) CALL(ListArtifacts) CALL(ListRequests) CALL(GetRequest)
 #define KILN_ADMIN_CALLS(CALL)                                        \
-  CALL(InspectArtifact) CALL(Evict) CALL(Pin)                         \
+  CALL(InspectArtifact) CALL(ExportArtifacts) CALL(ImportBlock)       \
+  CALL(Evict) CALL(Pin)                                               \
   CALL(ListToolchains) CALL(ReloadToolchains)                         \
   CALL(SetDefaultToolchain) CALL(AddToolchain) CALL(RemoveToolchain)  \
   CALL(Drain)

@@ -55,6 +55,8 @@ struct AdminActions {
   // Adds and removes installations; both block for seconds.
   std::function<absl::StatusOr<AddedToolchain>(const ToolchainAddition&)> add_toolchain;
   std::function<absl::StatusOr<RemovedInstallation>(const std::string& selector)> remove_toolchain;
+  // The file of the keys whose bundles are taken; it need not exist.
+  std::string trusted_keys;
   // As on SIGTERM. Returns at once.
   std::function<void()> drain;
 };

@@ -12,6 +12,7 @@
 #include "daemon/rpc/activity_report.h"
 #include "daemon/rpc/admin_calls.h"
 #include "daemon/rpc/artifact_catalog.h"
+#include "daemon/rpc/bundle_calls.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/verify_call.h"
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
@@ -59,6 +60,14 @@ class AdminService final : public pb::AdminService::CallbackService {
   }
   Unary* ListRequests(Call* call, const pb::ListRequestsRequest* request,
                       pb::ListRequestsResponse* response) override {
+    return Defer(*call, *request, *response);
+  }
+  Unary* ExportArtifacts(Call* call, const pb::ExportArtifactsRequest* request,
+                         pb::ExportArtifactsResponse* response) override {
+    return Defer(*call, *request, *response);
+  }
+  Unary* ImportBlock(Call* call, const pb::ImportBlockRequest* request,
+                     pb::ImportBlockResponse* response) override {
     return Defer(*call, *request, *response);
   }
   Unary* Evict(Call* call, const pb::EvictRequest* request, pb::EvictResponse* response) override {
@@ -148,6 +157,16 @@ class AdminService final : public pb::AdminService::CallbackService {
   absl::Status Answer(const CallContext& context, const pb::ListRequestsRequest& request,
                       pb::ListRequestsResponse& response) {
     return kiln::ListRequests(parts_, context, request, response);
+  }
+
+  absl::Status Answer(const CallContext& context, const pb::ExportArtifactsRequest& request,
+                      pb::ExportArtifactsResponse& response) {
+    return kiln::ExportArtifacts(parts_, context, request, response);
+  }
+
+  absl::Status Answer(const CallContext& context, const pb::ImportBlockRequest& request,
+                      pb::ImportBlockResponse& response) {
+    return kiln::ImportBlock(parts_, actions_.trusted_keys, context, request, response);
   }
 
   absl::Status Answer(const CallContext& context, const pb::EvictRequest& request,

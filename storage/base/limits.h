@@ -101,6 +101,17 @@ inline constexpr size_t kManifestPageBytesMax = kManifestPageBytes + 2 * kReques
 // Ten million requests.
 inline constexpr size_t kManifestIndexBytesMax = 256 * kMiB;
 
+// --- Bundles ---
+// Artifacts go into one block until they have so many bytes. An artifact has a block of its own
+// where it is larger.
+inline constexpr size_t kBundleBlockBytes = 4 * kMiB;
+// A block before compression. Larger artifacts are left out.
+inline constexpr size_t kBundleBlockBytesMax = 48 * kMiB;
+// A block after compression: what a request to the daemon may be, less its other fields.
+inline constexpr size_t kBundleFrameBytesMax = kRequestBytesMax - kMiB;
+inline constexpr size_t kBundleKeysMax = 256;  // of one request for artifacts
+inline constexpr size_t kTrustedKeysBytesMax = kMiB;
+
 // --- Workers ---
 inline constexpr size_t kFrameHeaderBytesMax = 2 * kMiB;
 inline constexpr size_t kFramePayloadBytesMax = 256 * kMiB;

@@ -11,6 +11,7 @@
 #include "client/cli/requests/manifest_reader.h"
 #include "client/cli/requests/request_json.h"
 #include "storage/base/unique_fd.h"
+#include "storage/bundle/zstd_frame.h"
 
 namespace kiln::cli {
 namespace {

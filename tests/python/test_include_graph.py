@@ -13,6 +13,7 @@ from places import ROOT
 MAY_INCLUDE = {
     "storage/base": (),
     "storage": ("storage/base",),
+    "storage/bundle": ("storage/base",),
     "storage/hot": ("storage",),
     "storage/rocks": ("storage",),
     "daemon/kernel": ("storage",),
@@ -28,7 +29,7 @@ MAY_INCLUDE = {
     "daemon/config": ("storage/base",),
     "daemon/observe": ("daemon/chain",),
     "daemon/rpc/sockets": ("storage/base",),
-    "daemon/rpc": ("daemon/messages", "daemon/observe", "daemon/rpc/sockets", "daemon/toolchain"),
+    "daemon/rpc": ("daemon/messages", "daemon/observe", "daemon/rpc/sockets", "daemon/toolchain", "storage/bundle"),
     "daemon/rpc/light": ("daemon/rpc",),
     "daemon": ("daemon/rpc/light", "daemon/config", "storage/rocks"),
     "client/rpc": ("daemon/messages", "storage/hot"),
@@ -36,7 +37,7 @@ MAY_INCLUDE = {
     "client/launch/driver": ("client/launch/artifact",),
     "client/launch": ("client/launch/driver",),
     "client/cli/output": ("storage/base",),
-    "client/cli/requests": ("client/cli/output", "client/rpc"),
+    "client/cli/requests": ("client/cli/output", "client/rpc", "storage/bundle"),
     "client/cli/commands": ("client/cli/requests",),
     "client/cli": ("client/cli/commands",),
 }

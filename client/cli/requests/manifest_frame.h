@@ -28,9 +28,4 @@ struct ManifestTrailer {
   [[nodiscard]] static absl::StatusOr<ManifestTrailer> Decode(std::string_view bytes);
 };
 
-// One zstd frame that says its size and has a checksum.
-[[nodiscard]] absl::StatusOr<std::string> CompressFrame(std::string_view content);
-// DATA_LOSS: damaged, or more than `bytes_max`.
-[[nodiscard]] absl::StatusOr<std::string> DecompressFrame(std::string_view frame, size_t bytes_max);
-
 }  // namespace kiln::cli

@@ -11,6 +11,7 @@
 
 #include "client/cli/requests/manifest_frame.h"
 #include "storage/base/limits.h"
+#include "storage/bundle/zstd_frame.h"
 
 namespace kiln::cli {
 namespace {
@@ -98,7 +99,9 @@ absl::StatusOr<std::string> ManifestReader::ReadFrame(uint64_t offset, uint64_t 
                                                       size_t bytes_max) const {
   if (size > ZSTD_compressBound(bytes_max)) return DataLoss("the manifest is damaged");
   KILN_ASSIGN_OR_RETURN(const std::string frame, ReadAt(file_.get(), offset, size));
-  return DecompressFrame(frame, bytes_max);
+  absl::StatusOr<std::string> content = DecompressFrame(frame, bytes_max);
+  if (!content.ok()) return Annotate(content.status(), "the manifest");
+  return content;
 }
 
 absl::Status ManifestReader::ReadPage() {

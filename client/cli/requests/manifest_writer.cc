@@ -11,6 +11,7 @@
 #include "client/cli/requests/manifest_frame.h"
 #include "client/cli/requests/request_json.h"
 #include "storage/base/limits.h"
+#include "storage/bundle/zstd_frame.h"
 
 namespace kiln::cli {
 namespace {

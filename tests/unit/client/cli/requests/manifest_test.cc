@@ -11,6 +11,7 @@
 #include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_file.h"
 #include "client/cli/requests/request_json.h"
+#include "storage/bundle/zstd_frame.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln::cli {

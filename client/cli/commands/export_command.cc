@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/errors.h"
+#include "client/cli/commands/request_source.h"
+#include "client/cli/output/enum_names.h"
+#include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
+#include "client/cli/output/progress.h"
+#include "client/cli/requests/bundle_writer.h"
+#include "client/cli/requests/manifest_reader.h"
+#include "client/rpc/admin_client.h"
+#include "client/rpc/client.h"
+#include "storage/base/limits.h"
+#include "storage/base/mutex.h"
+
+namespace kiln::cli {
+namespace {
+
+struct ExportArguments {
+  std::vector<std::string> files;
+  std::string job;
+  bool all = false;
+  std::vector<std::string> targets;
+  std::string output;
+  std::string key;
+};
+
+struct Chosen {
+  std::vector<std::string> keys;
+  std::vector<std::string> missing;  // names of kernels that are not stored
+};
+
+absl::StatusOr<Chosen> Listed(AdminClient& admin, const ExportArguments& arguments,
+                              Session& session) {
+  Chosen chosen;
+  admin::v1::ListArtifactsRequest request;
+  request.set_job(arguments.job);
+  do {
+    KILN_ASSIGN_OR_RETURN(const auto page,
+                          admin.ListArtifacts(session.Call(kQuestionTime), request));
+    for (const admin::v1::ArtifactSummary& one : page.artifacts()) {
+      const std::vector<std::string>& targets = arguments.targets;
+      const bool is_wanted =
+          targets.empty() ||
+          std::find(targets.begin(), targets.end(), TargetName(one.target())) != targets.end();
+      if (is_wanted && !one.has_own_uid()) chosen.keys.push_back(one.key());
+    }
+    request.set_after(page.next());
+  } while (!request.after().empty());
+  return chosen;
+}
+
+// Asks for each request of the manifests, and has nothing compiled.
+absl::StatusOr<Chosen> Named(const ExportArguments& arguments, Session& session) {
+  RequestFlags flags;
+  flags.targets = arguments.targets;
+  KILN_ASSIGN_OR_RETURN(const RequestTemplate shape, CannotRun(RequestTemplate::Of(flags)));
+  KILN_ASSIGN_OR_RETURN(NamedRequestSource source,
+                        CannotRun(OpenRequests(arguments.files, shape, Shard())));
+  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
+  Mutex mutex;
+  std::map<uint64_t, std::string> names;  // of requests that have no answer yet
+  uint64_t sent = 0;
+  std::set<std::string> keys;
+  Chosen chosen;
+  const auto next = [&](v1::CompileRequest& request) {
+    while (auto named = source()) {
+      std::string name =
+          fmt::format("{} for {}", named->name,
+                      named->request.ok() ? TargetName(named->request->target()) : "");
+      const MutexLock lock(mutex);
+      if (!named->request.ok()) {
+        chosen.missing.push_back(std::move(name));
+        continue;
+      }
+      request = *std::move(named->request);
+      request.set_cache_policy(v1::CACHE_POLICY_ONLY_IF_CACHED);
+      request.set_priority(v1::PRIORITY_BACKGROUND);
+      names[sent++] = std::move(name);
+      return true;
+    }
+    return false;
+  };
+  const auto answered = [&](uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
+    const MutexLock lock(mutex);
+    if (answer.ok()) {
+      keys.insert(answer->key());
+    } else {
+      chosen.missing.push_back(names.at(index));
+    }
+    names.erase(index);
+  };
+  ManyOptions options{.call = session.Call()};
+  options.call.fetch_content = false;
+  KILN_RETURN_IF_ERROR(client->CompileMany(next, answered, options));
+  chosen.keys.assign(keys.begin(), keys.end());
+  return chosen;
+}
+
+// What became of the keys.
+struct Counts {
+  uint64_t gone = 0;
+  uint64_t too_large = 0;
+};
+
+absl::StatusOr<Counts> Write(AdminClient& admin, std::vector<std::string> keys,
+                             BundleWriter& writer, Session& session) {
+  Progress progress(session.console(), SystemClock(), keys.size(), std::chrono::seconds(10));
+  Counts counts;
+  for (size_t begin = 0; begin < keys.size();) {
+    const size_t end = std::min(begin + limits::kBundleKeysMax, keys.size());
+    admin::v1::ExportArtifactsRequest request;
+    for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
+    KILN_ASSIGN_OR_RETURN(auto answer, admin.ExportArtifacts(session.Call(), request));
+    const auto left = static_cast<size_t>(answer.unanswered_keys_size());
+    if (left >= end - begin) return Internal("the daemon answered none of {} keys", left);
+    begin = end - left;
+    counts.gone += static_cast<uint64_t>(answer.missing_keys_size());
+    counts.too_large += static_cast<uint64_t>(answer.too_large_keys_size());
+    for (v1::BundleArtifact& artifact : *answer.mutable_artifacts()) {
+      KILN_ASSIGN_OR_RETURN(const bool has_room, CannotRun(writer.Add(std::move(artifact))));
+      if (!has_room) ++counts.too_large;
+    }
+    progress.Update(begin, FormatBytes(writer.bytes()));
+  }
+  return counts;
+}
+
+ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Counts& counts,
+                const BundleWriter& writer, Session& session) {
+  Console& console = session.console();
+  const uint64_t missing = chosen.missing.size() + counts.gone;
+  if (session.json()) {
+    console.out << Dump(Json{{"artifacts", writer.artifacts()},
+                             {"bytes", writer.bytes()},
+                             {"signed", !arguments.key.empty()},
+                             {"missing", missing},
+                             {"too_large", counts.too_large}})
+                << std::endl;
+  } else {
+    console.err << fmt::format("{} in {}, {}\n", FormatCount(writer.artifacts(), "artifact"),
+                               arguments.output, FormatBytes(writer.bytes()));
+  }
+  for (const std::string& name : chosen.missing) {
+    console.err << fmt::format("  not stored: {}\n", Printable(name));
+  }
+  if (counts.too_large > 0) {
+    console.err << fmt::format("  {} left out: larger than a bundle takes\n",
+                               FormatCount(counts.too_large, "artifact"));
+  }
+  if (arguments.key.empty()) {
+    console.err << "  not signed, so no kilnd imports it\n  try: --sign-with KEY.pem\n";
+  }
+  return missing + counts.too_large == 0 ? kOk : kFailed;
+}
+
+absl::Status CheckArguments(const ExportArguments& arguments) {
+  const int ways =
+      (arguments.files.empty() ? 0 : 1) + (arguments.job.empty() ? 0 : 1) + (arguments.all ? 1 : 0);
+  if (ways != 1) return InvalidArgument("name one of: manifests, --job NAME, --all");
+  if (arguments.output.empty()) return InvalidArgument("name the bundle, as -o kernels.bundle");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& session) {
+  KILN_RETURN_IF_ERROR(CannotRun(CheckArguments(arguments)));
+  std::optional<SigningKey> key;
+  if (!arguments.key.empty()) {
+    KILN_ASSIGN_OR_RETURN(key, CannotRun(SigningKey::Read(arguments.key)));
+  }
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  KILN_ASSIGN_OR_RETURN(Chosen chosen, arguments.files.empty() ? Listed(*admin, arguments, session)
+                                                               : Named(arguments, session));
+  KILN_ASSIGN_OR_RETURN(const auto writer,
+                        CannotRun(BundleWriter::Create(arguments.output, std::move(key))));
+  KILN_ASSIGN_OR_RETURN(const Counts counts,
+                        Write(*admin, std::move(chosen.keys), *writer, session));
+  if (arguments.files.size() == 1 && ManifestReader::IsManifest(arguments.files.front())) {
+    KILN_RETURN_IF_ERROR(CannotRun(writer->AddManifest(arguments.files.front())));
+  }
+  KILN_RETURN_IF_ERROR(CannotRun(writer->Finish()));
+  return Report(arguments, chosen, counts, *writer, session);
+}
+
+}  // namespace
+
+void AddExport(CommandParser& parser) {
+  auto [command, arguments] = parser.AddSubcommand(
+      "export", "Write stored artifacts into a bundle for other daemons", RunExport);
+  command.Add("MANIFEST", arguments.files, "What these manifests name", {.is_path = true});
+  command.Add("--job", arguments.job, "What was compiled first for this job");
+  command.AddFlag("--all", arguments.all, "Everything");
+  command.Add("--target", arguments.targets,
+              "Only of this target; of a manifest, for this target instead of its own",
+              {.value_name = "TARGET"});
+  command.Add("-o,--output", arguments.output, "The bundle",
+              {.value_name = "FILE", .is_path = true});
+  command.Add("--sign-with", arguments.key,
+              "Sign with this Ed25519 private key, in PEM form: other daemons take no other bundle",
+              {.value_name = "KEY.pem", .is_path = true});
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,187 @@
+#include "daemon/rpc/bundle_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/kernel/request_document.h"
+#include "daemon/messages/text.h"
+#include "daemon/messages/translate.h"
+#include "daemon/rpc/kernel_calls.h"
+#include "daemon/rpc/reply_bytes.h"
+#include "storage/base/clock.h"
+#include "storage/base/limits.h"
+#include "storage/bundle/bundle_format.h"
+#include "storage/bundle/signature.h"
+#include "storage/bundle/zstd_frame.h"
+#include "storage/index_peek.h"
+#include "storage/user_cache_record.h"
+
+namespace kiln {
+namespace {
+
+using admin::v1::ImportedArtifact;
+
+size_t SizeOf(const ArtifactRecord& record) {
+  size_t bytes = record.document.size();
+  for (const StageReference& stage : record.stages) bytes += stage.size_bytes;
+  return bytes;
+}
+
+// False: a stage is not there, or damaged.
+absl::StatusOr<bool> ReadStages(const RpcDependencies& parts, const CallContext& context,
+                                const FoundArtifact& found, v1::BundleArtifact& artifact) {
+  const ArtifactRecord& record = *found.record;
+  artifact.set_key(std::string(record.key.Bytes()));
+  artifact.set_document(record.document);
+  artifact.set_compile_micros(record.compile_micros);
+  artifact.set_created_unix_ms(record.created_unix_ms);
+  artifact.set_options(ToUtf8(found.usage.options));
+  for (const StageReference& reference : record.stages) {
+    const auto blob = parts.blobs.GetBlob(context, reference.digest);
+    if (absl::IsNotFound(blob.status()) || absl::IsDataLoss(blob.status())) return false;
+    KILN_RETURN_IF_ERROR(blob.status());
+    v1::BundleStage& stage = *artifact.add_stages();
+    stage.set_stage(reference.stage);
+    stage.set_content(std::string(blob->blob.bytes()));
+  }
+  return true;
+}
+
+absl::Status CheckSignature(const std::string& trusted_keys,
+                            const admin::v1::ImportBlockRequest& request) {
+  KILN_ASSIGN_OR_RETURN(const TrustedKeys keys, TrustedKeys::Read(trusted_keys));
+  if (request.signature() == std::string(kSignatureBytes, '\0')) {
+    return PermissionDenied(
+        "the bundle is not signed: export it with --sign-with KEY.pem, whose public key is in {}",
+        trusted_keys);
+  }
+  const std::string bytes = SignedBytes(request.bundle(), request.number(), request.frame());
+  if (keys.HaveSigned(bytes, request.signature())) return absl::OkStatus();
+  return PermissionDenied(
+      "no key in {} has signed the bundle as it is: it is damaged, or add the public key of who "
+      "made it",
+      trusted_keys);
+}
+
+// What the store is to keep.
+struct Incoming {
+  ArtifactRecord record;
+  std::vector<Blob> blobs;
+  Provenance provenance;
+};
+
+// Notes in `told` what people are told of it.
+absl::StatusOr<Incoming> Read(const v1::BundleArtifact& bundled, ImportedArtifact& told) {
+  Artifact artifact;
+  KILN_ASSIGN_OR_RETURN(artifact.key, Digest::FromBytes(bundled.key()));
+  if (IsUserCacheKey(artifact.key)) return InvalidArgument("it is a user's own entry");
+  KILN_ASSIGN_OR_RETURN(static_cast<ArtifactDocument&>(artifact),
+                        ParseDocument(bundled.document()));
+  told.set_name(ToUtf8(artifact.metadata.name));
+  ToProto(artifact.metadata.target, *told.mutable_target());
+  told.set_toolchain(ToUtf8(artifact.provenance.toolchain));
+  artifact.provenance.compile_micros = bundled.compile_micros();
+  std::vector<StageReference> request;
+  Incoming incoming;
+  for (const v1::BundleStage& stage : bundled.stages()) {
+    Blob blob = Blob::FromBytes(std::string(stage.content()));
+    if (stage.stage() == kRequestStage) {
+      request.push_back({stage.stage(), blob.digest(), blob.size_bytes()});
+    } else {
+      artifact.stages.push_back({stage.stage(), blob});
+    }
+    incoming.blobs.push_back(std::move(blob));
+  }
+  if (artifact.stages.empty()) return InvalidArgument("it has no stages");
+  (void)DescriptionOf(artifact);
+  incoming.record = MakeRecord(artifact);
+  incoming.record.stages.insert(incoming.record.stages.begin(), request.begin(), request.end());
+  incoming.record.created_unix_ms = bundled.created_unix_ms();
+  incoming.record.options = bundled.options();
+  incoming.provenance = std::move(artifact.provenance);
+  return incoming;
+}
+
+bool IsHere(const ToolchainCatalog& catalog, const Digest& fingerprint) {
+  const auto toolchains = catalog.List();
+  return std::any_of(toolchains.begin(), toolchains.end(),
+                     [&](const auto& one) { return one->fingerprint == fingerprint; });
+}
+
+absl::Status Import(const RpcDependencies& parts, const CallContext& context,
+                    const v1::BundleArtifact& bundled, ImportedArtifact& told) {
+  told.set_key(bundled.key());
+  const auto incoming = Read(bundled, told);
+  if (!incoming.ok()) {
+    told.set_result(ImportedArtifact::DAMAGED);
+    told.set_why(ToUtf8(Message(incoming.status())));
+    return absl::OkStatus();
+  }
+  if (!IsHere(parts.catalog, incoming->provenance.toolchain_fingerprint)) {
+    told.set_result(ImportedArtifact::NO_TOOLCHAIN);
+    return absl::OkStatus();
+  }
+  KILN_ASSIGN_OR_RETURN(const auto there, Peek(context, parts.index, incoming->record.key));
+  if (there) {
+    told.set_result(ImportedArtifact::THERE_ALREADY);
+    return absl::OkStatus();
+  }
+  KILN_RETURN_IF_ERROR(parts.index.Put(context, incoming->record, incoming->blobs));
+  told.set_result(ImportedArtifact::STORED);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ExportArtifacts(const RpcDependencies& parts, const CallContext& context,
+                             const admin::v1::ExportArtifactsRequest& request,
+                             admin::v1::ExportArtifactsResponse& response) {
+  KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kBundleKeysMax));
+  size_t bytes = 0;
+  for (int i = 0; i < request.keys_size(); ++i) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    const absl::StatusOr<Digest> key = Digest::FromBytes(request.keys(i));
+    if (!key.ok()) return Annotate(key.status(), fmt::format("keys[{}]", i));
+    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, parts.index, *key));
+    if (!found || IsUserCacheKey(*key)) {
+      response.add_missing_keys(request.keys(i));
+      continue;
+    }
+    const size_t size = SizeOf(*found->record);
+    if (size > limits::kBundleBlockBytesMax) {
+      response.add_too_large_keys(request.keys(i));
+      continue;
+    }
+    if (bytes > 0 && bytes + size > limits::kBundleBlockBytes) {
+      response.mutable_unanswered_keys()->Assign(request.keys().begin() + i, request.keys().end());
+      return absl::OkStatus();
+    }
+    bytes += size;
+    KILN_ASSIGN_OR_RETURN(const bool is_whole,
+                          ReadStages(parts, context, *found, *response.add_artifacts()));
+    if (is_whole) continue;
+    response.mutable_artifacts()->RemoveLast();
+    response.add_missing_keys(request.keys(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ImportBlock(const RpcDependencies& parts, const std::string& trusted_keys,
+                         const CallContext& context, const admin::v1::ImportBlockRequest& request,
+                         admin::v1::ImportBlockResponse& response) {
+  KILN_RETURN_IF_ERROR(CheckSignature(trusted_keys, request));
+  KILN_ASSIGN_OR_RETURN(const std::string content,
+                        DecompressFrame(request.frame(), limits::kBundleBlockBytesMax));
+  v1::BundleBlock block;
+  if (!block.ParseFromString(content)) return DataLoss("the block is no BundleBlock");
+  for (const v1::BundleArtifact& artifact : block.artifacts()) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    KILN_RETURN_IF_ERROR(Import(parts, context, artifact, *response.add_artifacts()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln

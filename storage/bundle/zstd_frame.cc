@@ -1,0 +1,40 @@
+#include "storage/bundle/zstd_frame.h"
+
+#include <zstd.h>
+
+#include <memory>
+
+namespace kiln {
+namespace {
+
+struct FreeContext {
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> CompressFrame(std::string_view content) {
+  const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  std::string frame(ZSTD_compressBound(content.size()), '\0');
+  const size_t size =
+      ZSTD_compress2(context.get(), frame.data(), frame.size(), content.data(), content.size());
+  if (ZSTD_isError(size) != 0) return Internal("zstd: {}", ZSTD_getErrorName(size));
+  frame.resize(size);
+  return frame;
+}
+
+absl::StatusOr<std::string> DecompressFrame(std::string_view frame, size_t bytes_max) {
+  const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > bytes_max) {
+    return DataLoss("a compressed part is damaged: it does not say its size, or is too large");
+  }
+  std::string content(size, '\0');
+  const size_t got = ZSTD_decompress(content.data(), content.size(), frame.data(), frame.size());
+  if (ZSTD_isError(got) != 0 || got != size) {
+    return DataLoss("a compressed part is damaged: it does not decompress");
+  }
+  return content;
+}
+
+}  // namespace kiln
