@@ -39,7 +39,7 @@ class HostileUser:
 
     def __exit__(self, *exception):
         self._stop.set()
-        # How often each attack was made, by its name.
+        # How often each attack was made to its end, by its name: not those that met a closed door.
         self.counts = self._told.get()
         self._process.join(60)
 
@@ -55,7 +55,7 @@ class HostileUser:
             while not self._stop.is_set():
                 with contextlib.suppress(OSError, kiln.KilnError):
                     getattr(attacks, name)()
-                counts[name] += 1
+                    counts[name] += 1
                 self._stop.wait(HELD_S)
 
         threads = [threading.Thread(target=repeat, args=(name,), daemon=True) for name in Attacks.NAMES]
