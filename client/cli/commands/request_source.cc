@@ -108,9 +108,9 @@ void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
 absl::StatusOr<RequestTemplate> RequestTemplate::Of(const RequestFlags& flags) {
   RequestTemplate shape;
   for (const FieldFlag& each : kFieldFlags) {
-    const std::string& text = flags.fields.at(each.field);
-    if (text.empty()) continue;
-    KILN_RETURN_IF_ERROR(SetField(each.field, text, each.flag, shape.request));
+    const auto given = flags.fields.find(each.field);
+    if (given == flags.fields.end() || given->second.empty()) continue;
+    KILN_RETURN_IF_ERROR(SetField(each.field, given->second, each.flag, shape.request));
   }
   if (!flags.kind.empty()) {
     KILN_RETURN_IF_ERROR(SetField("kind", flags.kind, "--kind", shape.request));

@@ -1,0 +1,60 @@
+"""From a recorded job on one node to the same job on another, where no compiler runs for it."""
+
+import json
+import os
+import subprocess
+
+from job import Job
+from places import KERNELS as SOURCES, ROOT, TOOLCHAIN
+from test_hostile_clients import folder, needs_root  # noqa: F401
+
+PYTHON = TOOLCHAIN / "bin" / "python"
+PROGRAM = ROOT / "tests" / "testing" / "jobs" / "triton_job.py"
+KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
+ADA, BOB = 60_001, 60_002
+
+
+def home_of(user, folder):  # noqa: F811
+    home = folder / f"home-{user}"
+    home.mkdir()
+    os.chown(home, user, user)
+    return home
+
+
+@needs_root
+def test_a_recorded_job_runs_on_a_node_that_never_compiled_it(daemon, programs, folder):  # noqa: F811
+    """Ada records on the first node. Bob runs the job on the second from a checkout of his own."""
+    home = home_of(ADA, folder)
+    job = Job(home, PYTHON, daemon.root, KILN_BASEDIRS="~", XDG_CACHE_HOME=str(home))
+    subprocess.run(["cp", "-r", SOURCES, home / "source"], check=True)
+    commands = "".join(json.dumps({"compile": {"kernel": kernel, "target": "cuda:90", "options": {}}}) + "\n" for kernel in KERNELS)
+    recorded = subprocess.run([programs.kiln, "record", "-o", home / "job.kiln", "--", PYTHON, "-B", PROGRAM, home], env=job.environment,
+                              input=commands, capture_output=True, text=True, timeout=300, check=False)
+    assert recorded.returncode == 0 and f"{len(KERNELS)} kernels in" in recorded.stderr, recorded
+    key = folder / "builder.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True, capture_output=True)
+    exported = daemon.kiln("export", home / "job.kiln", "--sign-with", key, "-o", folder / "job.bundle")
+    assert exported.code == 0, exported
+
+    with daemon.beside(folder, KILN_SOCKETS_MODE="0666") as second:
+        manifest = folder / "job.kiln"
+        subprocess.run(["openssl", "pkey", "-pubout", "-in", key, "-out", second.root / "trusted_keys.pem"], check=True, capture_output=True)
+        waiting = second.start_kiln("wait", home / "job.kiln", "--timeout", "2m")
+        imported = second.kiln("import", folder / "job.bundle", "-o", manifest)
+        assert imported.code == 0 and f"{len(KERNELS)} artifacts stored" in imported.error, imported
+        out, error = waiting.communicate(timeout=120)
+        assert (waiting.returncode, out) == (0, f"complete: {len(KERNELS)} of {len(KERNELS)} kernels stored\n"), error
+        assert second.kiln("stats", "--json").objects()[0]["compiles"] == 0
+        other = second.kiln("warm", manifest, "--target", "cuda:100", "--json").objects()[-1]["summary"]
+        assert (other["compiled"], other["failed"]) == (len(KERNELS), 0), other
+
+        his = home_of(BOB, folder)
+        with Job(his, PYTHON, second.root, user=BOB, KILN_BASEDIRS="~", XDG_CACHE_HOME=str(his), KILN_MODE="require", KILN_JOB="night") as job:
+            answers = [job.compile(kernel, target) for kernel in KERNELS for target in ("cuda:90", "cuda:100")]
+            assert all("hash" in answer for answer in answers), answers
+            report = job.report()
+        assert sum(report["hits"].values()) == 2 * len(KERNELS) and report["compiled"] == 0, report
+        stats = second.kiln("stats", "--json").objects()[0]
+        assert stats["compiles"] == len(KERNELS), stats
+        night, = (one for one in stats["jobs"] if one["job"] == "night")
+        assert night["uid"] == BOB and night["missed_after_warm"] == 0, night
