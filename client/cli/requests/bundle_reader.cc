@@ -37,6 +37,9 @@ absl::StatusOr<BundleReader> BundleReader::Open(const std::string& path) {
                             : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return ErrnoStatus(errno, path);
   KILN_ASSIGN_OR_RETURN(std::string begin, Read(file.get(), kBundleMagic.size() + kBundleIdBytes));
+  if (begin.size() < kBundleMagic.size() + kBundleIdBytes) {
+    return DataLoss("it is no bundle, or is cut off");
+  }
   const std::string_view name = kBundleMagic.substr(0, kBundleMagic.size() - 1);
   if (!begin.starts_with(name)) return DataLoss("it is no bundle");
   if (!begin.starts_with(kBundleMagic)) {
@@ -44,7 +47,6 @@ absl::StatusOr<BundleReader> BundleReader::Open(const std::string& path) {
                               static_cast<int>(begin[name.size()]),
                               static_cast<int>(kBundleMagic.back()));
   }
-  if (begin.size() < kBundleMagic.size() + kBundleIdBytes) return DataLoss("the bundle is cut off");
   return BundleReader(std::move(file), begin.substr(kBundleMagic.size()));
 }
 
