@@ -877,6 +877,79 @@ def soak(setting):
             for what in ("memory", "descriptors", "threads")]
 
 
+def warm_beside_a_job(setting):
+    """A job's hits while kiln warm has every core compile."""
+    matmul = next(r for r in setting.requests if "matmul" in r["name"])
+    given = json.dumps({name: matmul.get(name, {}) for name in ("source", "target", "options")})
+    environment = {**setting.env, "PYTHONPATH": str(setting.binaries.parent / "python")}
+
+    def p99():
+        return float(subprocess.run([sys.executable, HERE / "python_hits.py", "for", "3"], input=given, env=environment, check=True,
+                                    stdout=subprocess.PIPE, text=True).stdout)
+
+    pairs = []
+    for _ in range(5):
+        alone = p99()
+        manifest = setting.request_file(setting.distinct(400))  # more than it comes to
+        with subprocess.Popen([setting.binaries / "kiln", "warm", manifest], env=setting.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as warming:
+            time.sleep(0.5)
+            pairs.append((p99(), alone))
+            assert warming.poll() is None, "the warm ended before the hits"
+            warming.terminate()
+    return [Row("warm-beside-a-job", ratios(pairs), 1.5, "lower", "p99 of a hit by a call without a warm; ours while kiln warm has the cores compile")]
+
+
+@contextlib.contextmanager
+def filled(setting, count):
+    """The root of another daemon, whose store has so many entries of one kernel."""
+    root = setting.folder / f"filled-{count}"
+    (root / "state").mkdir(parents=True)
+    smallest = min((r for r in setting.requests if r["target"] == "cuda:90"), key=lambda r: len(r["source"]))
+    store_benchmark(setting, "--fill", setting.request_file([smallest]), root / "state/store", str(count))
+    daemon = setting.start_daemon(root, f"toolchain.directories={setting.toolchain}", "hot.size=4GiB")
+    while b"hot directory filled" not in (setting.folder / f"{root.name}.log").read_bytes():
+        time.sleep(0.1)
+    yield root
+    daemon.terminate()
+    daemon.wait(60)
+    shutil.rmtree(root)
+
+
+def taken(command, **options):
+    """Seconds, and MB of memory at the most."""
+    begin = time.perf_counter()
+    child = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0, command
+    return time.perf_counter() - begin, usage.ru_maxrss / 1000
+
+
+def why(setting):
+    with filled(setting, 100_000) as root:
+        kiln = [setting.binaries / "kiln", "--root", root]
+        listed = subprocess.run([*kiln, "ls", "--limit", "7", "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        runs = [1000 * taken([*kiln, "why", json.loads(line)["key"]])[0] for line in listed.splitlines()]
+    return [Row("why", runs, 200, "lower", "1 ms: kiln why of one of 100000 stored requests of that name")]
+
+
+def bundle(setting):
+    """Bytes a second through a bundle, and through an archive of the hot directory, which has the same stages."""
+    pairs, memory, out = [], [], setting.folder / "out"
+    with filled(setting, 10_000) as root:
+        kiln = [setting.binaries / "kiln", "--root", root]
+        listed = subprocess.run([*kiln, "ls", "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        stored = sum(json.loads(line)["size_bytes"] for line in listed.splitlines())
+        published = sum(path.stat().st_size for path in (root / "run/hot").rglob("*") if path.is_file())
+        for _ in range(5):
+            exported, most = taken([*kiln, "export", "--all", "-o", out])
+            archived, _ = taken(["sh", "-c", f"tar -C {root}/run -cf - hot | zstd -q -f -o {out}"])
+            pairs.append((stored / exported, published / archived))
+            memory.append(most)
+    return [Row("bundle", ratios(pairs), 0.8, "higher", "bytes a second of tar | zstd over the hot directory; ours of kiln export of 10000 artifacts"),
+            Row("bundle-memory", memory, 100, "lower", "1 MB: kiln export at the most")]
+
+
 # What each function measures, by the names of its rows.
 GROUPS = {
     ("hit-rpc", "hit-rpc-first", "hit-hot", "hit-client"): hits,
@@ -891,6 +964,9 @@ GROUPS = {
     ("nvrtc-warm",): nvrtc_warm,
     ("warm-again",): warm_again,
     ("warm-cold",): warm_cold,
+    ("warm-beside-a-job",): warm_beside_a_job,
+    ("bundle", "bundle-memory"): bundle,
+    ("why",): why,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
@@ -907,7 +983,7 @@ GROUPS = {
     ("soak-memory", "soak-descriptors", "soak-threads"): soak,
 }
 # Rows that take minutes.
-LONG = ("warm-cold", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
+LONG = ("warm-cold", "bundle", "why", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
 # One that takes as long as it is told.
 SOAK = "soak"
 

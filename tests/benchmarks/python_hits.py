@@ -2,6 +2,8 @@
 Prints {"echo": {"p50": […], "p99": […], "cpu_ms": […]}, …}: percentiles in µs and the client's processor time for a call, of each round.
 
     python_hits.py < REQUEST           a request with source, target and options, as JSON; KILN_ROOT names the daemon
+    python_hits.py for SECONDS < REQUEST
+                                       hits by calls alone, one each 2 ms, for so long; prints their p99 in µs
     python_hits.py serve SOCKET BYTES  the echo, whose replies have so many bytes
 """
 
@@ -49,12 +51,26 @@ def measure(socket, echo, hits):
     return {name: {figure: [each[name][figure] for each in rounds] for figure in ("p50", "p99", "cpu_ms")} for name in calls}
 
 
-def main():
+def connected():
     import kiln
-    from kiln import _wire
     given = json.load(sys.stdin)
-    client = kiln.Client(answer_timeout=10)
-    request = kiln.CompileRequest(given["source"], given["target"], options=given["options"])
+    return kiln.Client(answer_timeout=10), kiln.CompileRequest(given["source"], given["target"], options=given["options"])
+
+
+def hits_for(seconds):
+    client, request = connected()
+    client.compile(request)
+    times, end = [], time.perf_counter() + float(seconds)
+    while (began := time.perf_counter()) < end:
+        client._asked(request, None)
+        times.append(1e6 * (time.perf_counter() - began))
+        time.sleep(0.002)
+    print(sorted(times)[len(times) * 99 // 100])
+
+
+def main():
+    from kiln import _wire
+    client, request = connected()
     artifact = client.compile(request)
     assert client.compile(request).tier == "hot"
     hits = {"light": lambda: client._asked(request, None), "hot": lambda: client.compile(request)}
@@ -68,5 +84,7 @@ def main():
 
 if sys.argv[1:2] == ["serve"]:
     serve(*sys.argv[2:])
+elif sys.argv[1:2] == ["for"]:
+    hits_for(*sys.argv[2:])
 else:
     main()
