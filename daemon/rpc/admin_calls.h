@@ -22,7 +22,7 @@ absl::Status FindRequest(const RpcDependencies& parts, const AdminActions& actio
                          const CallContext& context, const std::string& key_prefix,
                          admin::v1::GetRequestResponse& response);
 
-// Of an artifact that was compiled for this user first. NOT_FOUND for others.
+// The request behind an artifact that was compiled for this user first. NOT_FOUND for others.
 absl::Status FindOwnRequest(const RpcDependencies& parts, const CallContext& context, uid_t uid,
                             const std::string& key_prefix, admin::v1::GetRequestResponse& response);
 

@@ -334,12 +334,12 @@ def test_hits_are_added_up_by_place_and_job(daemon, client):
     hot = client._hot
     hot.take_uses()
     for place, job, seconds in ((_hot.HOT, "train", 1.5), (_hot.HOT, "train", 0.25), (_hot.HOT, "ä" * 100, float("nan")), (2, "", 1e9)):
-        hot.note_hit(place, job, seconds)
+        hot.note_hit(place, job, seconds, 7)
     hits = kernel_service_pb2.NoteUsesRequest.FromString(hot.take_uses()).hits
-    assert [(one.place, one.job, one.count, one.saved_micros) for one in hits] == [
-        (kernel_service_pb2.ToldHits.HOT, "train", 2, 1_750_000), (1, "ä" * 100, 1, 0), (kernel_service_pb2.ToldHits.OWN, "", 1, 300_000_000)]
+    assert [(one.place, one.job, one.count, one.saved_micros, one.bytes) for one in hits] == [
+        (kernel_service_pb2.ToldHits.HOT, "train", 2, 1_750_000, 14), (1, "ä" * 100, 1, 0, 7), (kernel_service_pb2.ToldHits.OWN, "", 1, 300_000_000, 7)]
     for number in range(1000):
-        hot.note_hit(_hot.HOT, str(number), 0)
+        hot.note_hit(_hot.HOT, str(number), 0, 0)
     assert len(kernel_service_pb2.NoteUsesRequest.FromString(hot.take_uses()).hits) == 64 and hot.take_uses() == b""
 
 

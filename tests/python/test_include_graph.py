@@ -43,7 +43,8 @@ MAY_INCLUDE = {
 }
 # From storage/hot a client may have the file format and what reads it, nothing that writes. From the daemon libkiln has what
 # makes a request into a key and a stored document into an answer, so that it gives what the daemon would (docs/adr/0060).
-CLIENT_MAY_READ = {"storage/hot/artifact_file.h", "storage/hot/artifact_layout.h"}
+CLIENT_MAY_READ = {"storage/hot/artifact_file.h", "storage/hot/artifact_layout.h", "storage/bundle/bundle_format.h", "storage/bundle/signature.h",
+                   "storage/bundle/zstd_frame.h"}
 LIBKILN_MAY_READ = {"daemon/kernel/artifact_document.h", "daemon/kernel/request_resolver.h", "daemon/kernel/toolchain.h",
                     "daemon/messages/translate.h"}
 # A worker in C++ knows the protocol's values and the options of compilers, and nothing else of what the daemon keeps.

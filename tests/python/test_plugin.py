@@ -1100,7 +1100,8 @@ def test_a_recorded_manifest_warms_another_daemon(daemon, other_daemon, newest, 
         for kernel in KERNELS:
             job.compile(kernel)
             job.compile(kernel)  # once is enough
-    origin, *lines = map(json.loads, manifest.read_text().splitlines())
+    origin, *recorded = map(json.loads, manifest.read_text().splitlines())
+    lines = [one for one in recorded if "own" not in one]
     assert origin["manifest"]["versions"]["triton"] == HOOKED[-1] and len(lines) == len(KERNELS)
     assert all({"cuda:90", "cuda:100"} <= set(one["recorded"]["same_ir_targets"]) for one in lines), lines
     with other_daemon as other:

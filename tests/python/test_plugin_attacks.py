@@ -118,8 +118,11 @@ def test_a_file_that_is_exchanged_under_a_job_is_the_one_that_is_read(daemon, si
 def test_a_triton_without_an_assembler_for_blackwell_has_the_other_one(site, tmp_path):
     blackwell = site / "triton" / "backends" / "nvidia" / "bin" / "ptxas-blackwell"
     blackwell.unlink()
+    time.sleep(2 / os.sysconf("SC_CLK_TCK"))  # the next program starts in a later tick of the clock
     environment = Job(tmp_path, PYTHON, None, "cache").environment
     environment["PYTHONPATH"] = f"{site}{os.pathsep}{environment['PYTHONPATH']}"
     script = "import json; from kiln._plugin import identity; print(json.dumps(identity.assemblers()))"
-    found = json.loads(subprocess.run([PYTHON, "-B", "-c", script], env=environment, capture_output=True, text=True, check=True).stdout)
+    done = subprocess.run([PYTHON, "-B", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
     assert found == {str(blackwell.with_name("ptxas")): ""}

@@ -30,7 +30,7 @@ class ManifestWriter {
 
   // A request that is in it already is only counted. REQUIRES: `named.request` is there.
   [[nodiscard]] absl::Status Add(const NamedRequest& named);
-  // Of entries with one key, the first counts.
+  // The first of several entries with one key counts.
   [[nodiscard]] absl::Status AddOwn(const v1::OwnEntry& entry);
   // REQUIRES: called once, as the last call.
   [[nodiscard]] absl::Status Finish(const v1::ManifestOrigin& origin);
