@@ -53,6 +53,15 @@ def test_keys_of_kernels_that_a_budget_left_out_are_put_by_the_next_warm(recorde
         assert hits(path.parent, other.root, "after a budget") == {"own": len(KERNELS)}
 
 
+def test_keys_are_put_where_a_job_has_put_some_of_them(recorded, other_daemon):  # noqa: F811
+    path, _ = recorded
+    with other_daemon as other:
+        with Job(path.parent, PYTHON, other.root, cache="some") as job:
+            job.compile(KERNELS[0])
+        assert other.kiln("warm", path).code == 0
+        assert hits(path.parent, other.root, "after some") == {"own": len(KERNELS)}
+
+
 def test_a_merge_has_the_keys_of_files_that_no_other_may_write_and_a_subset_none(recorded, kiln, tmp_path):  # noqa: F811
     shared = tmp_path / "shared.kiln"
     shared.write_bytes(recorded[0].read_bytes())

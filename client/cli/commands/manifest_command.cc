@@ -147,8 +147,9 @@ absl::StatusOr<ExitCode> Write(const ManifestArguments& arguments, Session& sess
     }));
     Merge(file.origin(), origin);
     // The new file is this user's, and what others wrote must not pass for that.
-    if (arguments.action == "subset" || !IsTrusted(path)) continue;
-    KILN_RETURN_IF_ERROR(About(path, ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) {
+    const auto trusted = TrustedFile::Open(path);
+    if (arguments.action == "subset" || !trusted) continue;
+    KILN_RETURN_IF_ERROR(About(path, ForEachOwnEntry(trusted->path(), [&](const auto& entry) {
                                  return writer->AddOwn(entry);
                                })));
   }

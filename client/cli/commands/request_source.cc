@@ -1,8 +1,10 @@
 #include "client/cli/commands/request_source.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -88,7 +90,13 @@ std::optional<uint64_t> CountLines(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) return std::nullopt;
   uint64_t count = 0;
-  for (std::string line; std::getline(stream, line);) {
+  std::array<char, 16> begin{};  // long enough to tell an entry from a request
+  while (stream.getline(begin.data(), begin.size()) || stream.gcount() > 0) {
+    if (stream.fail()) {
+      stream.clear();
+      stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    }
+    const std::string_view line(begin.data());
     if (!line.empty() && !IsOwnEntryLine(line)) ++count;
   }
   return count;

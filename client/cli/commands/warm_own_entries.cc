@@ -1,11 +1,11 @@
 #include "client/cli/commands/warm_own_entries.h"
 
-#include <optional>
 #include <utility>
 
 #include "client/cli/commands/errors.h"
 #include "client/cli/output/format.h"
 #include "client/cli/requests/own_entries.h"
+#include "storage/base/digest.h"
 #include "storage/base/limits.h"
 
 namespace kiln::cli {
@@ -15,18 +15,12 @@ OwnEntries KindOf(const v1::OwnEntry& entry) {
   return IsTuning(entry) ? OwnEntries::kTunings : OwnEntries::kOfThisUser;
 }
 
-// The first entry is put last, and only after all others. So where it is there, all were put.
+// Puts entries in batches of one kind.
 class OwnEntryPutter {
  public:
   OwnEntryPutter(Client& client, const CallOptions& call) : client_(client), call_(call) {}
 
-  // ALREADY_EXISTS: all were put before.
   absl::Status Add(const v1::OwnEntry& entry) {
-    if (!first_) {
-      first_ = entry;
-      KILN_ASSIGN_OR_RETURN(const auto there, client_.GetOwn({entry.key()}, call_, KindOf(entry)));
-      return there.empty() ? absl::OkStatus() : AlreadyExists("all were put before");
-    }
     const size_t bytes = entry.ByteSizeLong();
     const bool is_other_kind = !batch_.empty() && KindOf(batch_.front()) != KindOf(entry);
     const bool is_full = batch_.size() == limits::kUserCacheEntriesPerCallMax ||
@@ -37,15 +31,6 @@ class OwnEntryPutter {
     return absl::OkStatus();
   }
 
-  absl::Status Finish() {
-    KILN_RETURN_IF_ERROR(PutBatch());
-    if (first_ && has_all_) KILN_RETURN_IF_ERROR(Put({*first_}));
-    return absl::OkStatus();
-  }
-
-  uint64_t put() const { return put_; }
-
- private:
   absl::Status PutBatch() {
     const std::vector<v1::OwnEntry> batch = std::exchange(batch_, {});
     batch_bytes_ = 0;
@@ -56,6 +41,10 @@ class OwnEntryPutter {
     return absl::OkStatus();
   }
 
+  bool has_all() const { return has_all_; }
+  uint64_t put() const { return put_; }
+
+ private:
   // The artifact of an entry may have failed to compile, or was not compiled yet.
   absl::Status PutIfStored(const v1::OwnEntry& entry) {
     const absl::Status status = Put({entry});
@@ -72,21 +61,39 @@ class OwnEntryPutter {
 
   Client& client_;
   const CallOptions call_;
-  std::optional<v1::OwnEntry> first_;
   std::vector<v1::OwnEntry> batch_;
   size_t batch_bytes_ = 0;
   bool has_all_ = true;
   uint64_t put_ = 0;
 };
 
+// Says that all of a set of entries were put. No plug-in asks for such a key.
+v1::OwnEntry MarkerOf(const Digest& keys) {
+  v1::OwnEntry marker;
+  marker.set_key("kiln warmed " + std::string(keys.Bytes()));
+  v1::OwnFile& file = *marker.add_files();
+  file.set_name("warmed");
+  file.set_content("1");
+  return marker;
+}
+
 absl::StatusOr<uint64_t> Warm(Client& client, const CallOptions& call, const std::string& path) {
+  DigestBuilder keys;
+  bool has_keys = false;
+  KILN_RETURN_IF_ERROR(ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) {
+    has_keys = true;
+    keys.Update(Digest::Of(entry.key()).Bytes());
+    return absl::OkStatus();
+  }));
+  if (!has_keys) return 0;
+  const v1::OwnEntry marker = MarkerOf(keys.Finish());
+  KILN_ASSIGN_OR_RETURN(const auto there, client.GetOwn({marker.key()}, call));
+  if (!there.empty()) return 0;
   OwnEntryPutter entries(client, call);
-  absl::Status status =
-      ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) { return entries.Add(entry); });
-  if (absl::IsAlreadyExists(status)) return 0;
-  KILN_RETURN_IF_ERROR(status);
-  status = entries.Finish();
-  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  KILN_RETURN_IF_ERROR(
+      ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) { return entries.Add(entry); }));
+  KILN_RETURN_IF_ERROR(entries.PutBatch());
+  if (entries.has_all()) KILN_RETURN_IF_ERROR(client.PutOwn({marker}, call));
   return entries.put();
 }
 
@@ -95,8 +102,9 @@ absl::StatusOr<uint64_t> Warm(Client& client, const CallOptions& call, const std
 void WarmOwnEntries(Client& client, Session& session, const std::vector<std::string>& files) {
   Console& console = session.console();
   for (const std::string& path : files) {
-    if (!IsTrusted(path)) continue;
-    const absl::StatusOr<uint64_t> put = Warm(client, session.Call(), path);
+    const auto trusted = TrustedFile::Open(path);
+    if (!trusted) continue;
+    const absl::StatusOr<uint64_t> put = Warm(client, session.Call(), trusted->path());
     if (!put.ok()) {
       console.err << fmt::format("kiln: lookup keys of {} were not put: {}\n", Printable(path),
                                  Summarize(put.status()));

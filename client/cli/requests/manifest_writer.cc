@@ -24,7 +24,8 @@ std::string Serialized(const google::protobuf::Message& message) {
 
 absl::StatusOr<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(std::string path) {
   std::string unfinished = fmt::format("{}.{}.unfinished", path, ::getpid());
-  UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  (void)::unlink(unfinished.c_str());
+  UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file) return ErrnoStatus(errno, path);
   std::unique_ptr<ManifestWriter> writer(
       new ManifestWriter(std::move(path), std::move(unfinished), std::move(file)));

@@ -1,23 +1,27 @@
 #include "client/cli/requests/own_entries.h"
 
+#include <fcntl.h>
 #include <google/protobuf/util/json_util.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
-#include <optional>
+#include <limits>
+#include <memory>
 
 #include "client/cli/requests/manifest_reader.h"
+#include "storage/base/limits.h"
 
 namespace kiln::cli {
 namespace {
 
 // {"own": {"key": …, "files": […]}}, the fields of kiln.v1.OwnEntry.
-constexpr std::string_view kLineBegin = R"({"own":)";
+constexpr std::string_view kEntryLineBegin = R"({"own":)";
+constexpr size_t kEntryLineBytesMax = 2 * limits::kSourceBytesMax;
 
 std::optional<v1::OwnEntry> ParseLine(std::string_view line) {
   line = line.substr(0, line.find_last_of('}'));
-  line.remove_prefix(kLineBegin.size());
+  line.remove_prefix(kEntryLineBegin.size());
   v1::OwnEntry entry;
   const std::string json(line);
   if (!google::protobuf::util::JsonStringToMessage(json, &entry).ok()) return std::nullopt;
@@ -26,7 +30,7 @@ std::optional<v1::OwnEntry> ParseLine(std::string_view line) {
 
 }  // namespace
 
-bool IsOwnEntryLine(std::string_view line) { return line.starts_with(kLineBegin); }
+bool IsOwnEntryLine(std::string_view line) { return line.starts_with(kEntryLineBegin); }
 
 absl::Status ForEachOwnEntry(const std::string& path,
                              const std::function<absl::Status(const v1::OwnEntry&)>& visit) {
@@ -39,9 +43,14 @@ absl::Status ForEachOwnEntry(const std::string& path,
     return absl::OkStatus();
   }
   std::ifstream stream(path, std::ios::binary);
-  for (std::string line; std::getline(stream, line);) {
-    if (!IsOwnEntryLine(line)) continue;
-    if (const auto entry = ParseLine(line)) KILN_RETURN_IF_ERROR(visit(*entry));
+  const auto line = std::make_unique_for_overwrite<char[]>(kEntryLineBytesMax + 1);
+  while (stream.getline(line.get(), kEntryLineBytesMax + 1) || stream.gcount() > 0) {
+    if (stream.fail()) {  // too long
+      stream.clear();
+      stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    } else if (IsOwnEntryLine(line.get())) {
+      if (const auto entry = ParseLine(line.get())) KILN_RETURN_IF_ERROR(visit(*entry));
+    }
   }
   return absl::OkStatus();
 }
@@ -49,11 +58,17 @@ absl::Status ForEachOwnEntry(const std::string& path,
 // Keys as client/python/kiln/_plugin/own.py makes them.
 bool IsTuning(const v1::OwnEntry& entry) { return entry.key().starts_with("triton tuning "); }
 
-bool IsTrusted(const std::string& path) {
+std::optional<TrustedFile> TrustedFile::Open(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-         (status.st_uid == 0 || status.st_uid == ::geteuid()) &&
-         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      (status.st_uid != 0 && status.st_uid != ::geteuid()) ||
+      (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return std::nullopt;
+  }
+  return TrustedFile(std::move(file));
 }
+
+std::string TrustedFile::path() const { return fmt::format("/proc/self/fd/{}", file_.get()); }
 
 }  // namespace kiln::cli

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kiln/v1/kernel_service.pb.h"
 #include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
 
 namespace kiln::cli {
 
@@ -22,8 +25,19 @@ namespace kiln::cli {
 // Whether an entry is the times of a tuning, which users may share; otherwise it is a kernel's key.
 [[nodiscard]] bool IsTuning(const v1::OwnEntry& entry);
 
-// Whether nobody but this user and root can have written the file. Own entries decide what a job is
+// A file that nobody but this user and root can have written. Own entries decide what a job is
 // given, so those of others are not taken.
-[[nodiscard]] bool IsTrusted(const std::string& path);
+class TrustedFile {
+ public:
+  // Nothing where others may have written the file, or it cannot be read.
+  [[nodiscard]] static std::optional<TrustedFile> Open(const std::string& path);
+
+  // The open file's, whatever has the name meanwhile.
+  std::string path() const;
+
+ private:
+  explicit TrustedFile(UniqueFd file) : file_(std::move(file)) {}
+  UniqueFd file_;
+};
 
 }  // namespace kiln::cli

@@ -154,12 +154,12 @@ TEST_F(ManifestTest, OnlyAFileThatNobodyElseMayWriteIsTrusted) {
   Write({Numbered(1)});
   using std::filesystem::perms;
   std::filesystem::permissions(path_, perms::owner_read | perms::owner_write | perms::others_read);
-  EXPECT_TRUE(IsTrusted(path_));
+  EXPECT_TRUE(TrustedFile::Open(path_).has_value());
   for (const perms wrong : {perms::group_write, perms::others_write}) {
     std::filesystem::permissions(path_, perms::owner_read | wrong);
-    EXPECT_FALSE(IsTrusted(path_));
+    EXPECT_FALSE(TrustedFile::Open(path_).has_value());
   }
-  EXPECT_FALSE(IsTrusted(path_ + ".none"));
+  EXPECT_FALSE(TrustedFile::Open(path_ + ".none").has_value());
 }
 
 TEST_F(ManifestTest, TheOrderOfRequestsIsNotInTheDigest) {
