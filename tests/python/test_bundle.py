@@ -128,7 +128,22 @@ def test_an_export_says_what_it_lacks_and_never_leaves_half_a_file(recorded, dae
         refused = daemon.kiln("export", "--all", *wrong, "-o", out)
         assert refused.code == 2 and str(wrong[1]) in refused.error, refused
     assert daemon.kiln("export", "--all", "-o", tmp_path / "no folder" / "out").code == 2
+    assert daemon.kiln("export", "--all", "--target", "sm_90", "-o", out).code == 2
     assert not out.exists() and not list(tmp_path.glob("*.unfinished"))
+
+
+def test_a_manifest_that_others_may_write_does_not_go_with_the_bundle(recorded, daemon, key, other_daemon, tmp_path):  # noqa: F811
+    """Its keys decide what a job is given, and the importer's copy would pass for the importer's own."""
+    shared = tmp_path / "job.kiln"
+    shared.write_bytes(recorded[0].read_bytes())
+    shared.chmod(0o664)
+    done = daemon.kiln("export", shared, "--sign-with", key, "-o", tmp_path / "x.bundle")
+    assert done.code == 0 and "without the manifest" in done.error, done
+    with other_daemon as other:
+        trust(other, key)
+        imported = other.kiln("import", tmp_path / "x.bundle", "-o", tmp_path / "back.kiln")
+    assert imported.code == 2 and "brings no manifest" in imported.error and "3 artifacts stored" in imported.error, imported
+    assert not list(tmp_path.glob("back*"))
 
 
 def test_an_export_is_of_a_job_or_a_target(daemon, kiln, other_daemon, key, tmp_path):  # noqa: F811
@@ -140,6 +155,8 @@ def test_an_export_is_of_a_job_or_a_target(daemon, kiln, other_daemon, key, tmp_
         for arguments, count in ((("--job", "b"), 2), (("--all",), 3), (("--all", "--target", "cuda:100"), 1)):
             made = other.kiln("export", *arguments, "--sign-with", key, "-o", tmp_path / "x.bundle", "--json").objects()[0]
             assert (made["artifacts"], made["signed"]) == (count, True), (arguments, made)
+        assert other.kiln("export", "--job", "unknown", "-o", tmp_path / "x.bundle").code == 1
+        assert (tmp_path / "x.bundle").stat().st_mode & 0o777 == 0o600
 
 
 def test_an_import_that_is_killed_is_run_again_and_ends_whole(bundle, key, other_daemon):

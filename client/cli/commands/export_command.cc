@@ -14,6 +14,7 @@
 #include "client/cli/output/progress.h"
 #include "client/cli/requests/bundle_writer.h"
 #include "client/cli/requests/manifest_reader.h"
+#include "client/cli/requests/own_entries.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
 #include "storage/base/limits.h"
@@ -33,7 +34,7 @@ struct ExportArguments {
 
 struct Chosen {
   std::vector<std::string> keys;
-  std::vector<std::string> missing;  // names of kernels that are not stored
+  std::vector<std::string> missing;  // kernels that are not stored, and why
 };
 
 absl::StatusOr<Chosen> Listed(AdminClient& admin, const ExportArguments& arguments,
@@ -92,7 +93,9 @@ absl::StatusOr<Chosen> Named(const ExportArguments& arguments, Session& session)
     if (answer.ok()) {
       keys.insert(answer->key());
     } else {
-      chosen.missing.push_back(names.at(index));
+      std::string& name = names.at(index);
+      if (!absl::IsNotFound(answer.status())) name += ": " + Summarize(answer.status());
+      chosen.missing.push_back(std::move(name));
     }
     names.erase(index);
   };
@@ -157,7 +160,24 @@ ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Co
   if (arguments.key.empty()) {
     console.err << "  not signed, so no kilnd imports it\n  try: --sign-with KEY.pem\n";
   }
-  return missing + counts.too_large == 0 ? kOk : kFailed;
+  const bool is_whole = missing + counts.too_large == 0 && writer.artifacts() > 0;
+  return is_whole ? kOk : kFailed;
+}
+
+// The manifest has keys that decide what jobs are given, and whoever imports it passes them on as
+// trusted.
+absl::Status AddManifest(const ExportArguments& arguments, BundleWriter& writer, Session& session) {
+  if (arguments.files.size() != 1 || !ManifestReader::IsManifest(arguments.files.front())) {
+    return absl::OkStatus();
+  }
+  const auto trusted = TrustedFile::Open(arguments.files.front());
+  if (trusted) return writer.AddManifest(trusted->path());
+  session.console().err << fmt::format(
+      "  without the manifest: others than you and root may have written {}\n  try: copy it, if "
+      "you "
+      "trust its keys\n",
+      Printable(arguments.files.front()));
+  return absl::OkStatus();
 }
 
 absl::Status CheckArguments(const ExportArguments& arguments) {
@@ -170,6 +190,9 @@ absl::Status CheckArguments(const ExportArguments& arguments) {
 
 absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& session) {
   KILN_RETURN_IF_ERROR(CannotRun(CheckArguments(arguments)));
+  RequestFlags flags;
+  flags.targets = arguments.targets;
+  KILN_RETURN_IF_ERROR(CannotRun(RequestTemplate::Of(flags).status()));
   std::optional<SigningKey> key;
   if (!arguments.key.empty()) {
     KILN_ASSIGN_OR_RETURN(key, CannotRun(SigningKey::Read(arguments.key)));
@@ -181,9 +204,7 @@ absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& se
                         CannotRun(BundleWriter::Create(arguments.output, std::move(key))));
   KILN_ASSIGN_OR_RETURN(const Counts counts,
                         Write(*admin, std::move(chosen.keys), *writer, session));
-  if (arguments.files.size() == 1 && ManifestReader::IsManifest(arguments.files.front())) {
-    KILN_RETURN_IF_ERROR(CannotRun(writer->AddManifest(arguments.files.front())));
-  }
+  KILN_RETURN_IF_ERROR(CannotRun(AddManifest(arguments, *writer, session)));
   KILN_RETURN_IF_ERROR(CannotRun(writer->Finish()));
   return Report(arguments, chosen, counts, *writer, session);
 }

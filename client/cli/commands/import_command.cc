@@ -1,9 +1,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "kiln/v1/bundle.pb.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/unique_fd.h"
 #include "storage/bundle/zstd_frame.h"
 
 namespace kiln::cli {
@@ -67,37 +69,54 @@ struct Imported {
   }
 };
 
-// The manifest that came in the bundle. Without a path it is passed over. The file appears under
-// its name at the end.
+// The manifest that came in the bundle. The file appears under its name at the end.
 class ManifestFile {
  public:
-  explicit ManifestFile(const std::string& path)
-      : path_(path), unfinished_(fmt::format("{}.{}.unfinished", path, ::getpid())) {
-    if (!path_.empty()) file_.open(unfinished_, std::ios::binary);
+  // Without a path the manifest is passed over.
+  static absl::StatusOr<std::unique_ptr<ManifestFile>> Create(const std::string& path) {
+    std::unique_ptr<ManifestFile> made(new ManifestFile(path));
+    if (path.empty()) return made;
+    (void)::unlink(made->unfinished_.c_str());
+    // Nobody else may write it, or no warm takes its keys.
+    made->file_.Reset(
+        ::open(made->unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!made->file_) return ErrnoStatus(errno, path);
+    return made;
   }
   ~ManifestFile() {
-    if (!path_.empty()) (void)std::remove(unfinished_.c_str());  // nothing, where it has its name
+    if (file_) (void)::unlink(unfinished_.c_str());
   }
   ManifestFile(const ManifestFile&) = delete;
   ManifestFile& operator=(const ManifestFile&) = delete;
 
-  void Append(const std::string& part) {
-    is_empty_ = is_empty_ && part.empty();
-    if (!path_.empty()) file_ << part;
+  absl::Status Append(std::string_view part) {
+    bytes_ += part.size();
+    while (file_ && !part.empty()) {
+      const ssize_t written = ::write(file_.get(), part.data(), part.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return ErrnoStatus(errno, path_);
+      part.remove_prefix(static_cast<size_t>(written));
+    }
+    return absl::OkStatus();
   }
   absl::Status Finish() {
-    if (path_.empty()) return absl::OkStatus();
-    if (is_empty_) return NotFound("the bundle was not made from a manifest");
-    file_.close();
-    if (file_ && std::rename(unfinished_.c_str(), path_.c_str()) == 0) return absl::OkStatus();
-    return ErrnoStatus(errno, path_);
+    if (!file_) return absl::OkStatus();
+    if (bytes_ == 0) return NotFound("the bundle brings no manifest");
+    if (::fsync(file_.get()) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) {
+      return ErrnoStatus(errno, path_);
+    }
+    file_.Reset();
+    return absl::OkStatus();
   }
 
  private:
+  explicit ManifestFile(std::string path)
+      : path_(std::move(path)), unfinished_(fmt::format("{}.{}.unfinished", path_, ::getpid())) {}
+
   const std::string path_;
   const std::string unfinished_;
-  std::ofstream file_;
-  bool is_empty_ = true;
+  UniqueFd file_;  // none: it has its name, or is not wanted
+  uint64_t bytes_ = 0;
 };
 
 // The daemon checks the signature of each block. So what is read here of a block was signed.
@@ -121,7 +140,7 @@ absl::Status ImportAll(BundleReader& bundle, AdminClient& admin, Session& sessio
                           DecompressFrame(request.frame(), limits::kBundleBlockBytesMax));
     v1::BundleBlock read;
     if (!read.ParseFromString(content)) return DataLoss("the bundle is damaged");
-    manifest.Append(read.manifest());
+    KILN_RETURN_IF_ERROR(manifest.Append(read.manifest()));
     if (read.has_end()) imported.end = read.end().artifacts();
   }
   if (imported.end == imported.all()) return absl::OkStatus();
@@ -158,11 +177,11 @@ absl::StatusOr<ExitCode> RunImport(const ImportArguments& arguments, Session& se
                         CannotRun(About(arguments.file, BundleReader::Open(arguments.file))));
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
   Imported imported;
-  ManifestFile manifest(arguments.manifest);
-  const absl::Status status = ImportAll(bundle, *admin, session, manifest, imported);
+  KILN_ASSIGN_OR_RETURN(const auto manifest, CannotRun(ManifestFile::Create(arguments.manifest)));
+  const absl::Status status = ImportAll(bundle, *admin, session, *manifest, imported);
   if (imported.all() > 0 || status.ok()) Report(imported, session);
   KILN_RETURN_IF_ERROR(CannotRun(About(arguments.file, status)));
-  KILN_RETURN_IF_ERROR(CannotRun(About(arguments.manifest, manifest.Finish())));
+  KILN_RETURN_IF_ERROR(CannotRun(About(arguments.manifest, manifest->Finish())));
   return imported.left_out() == 0 ? kOk : kFailed;
 }
 

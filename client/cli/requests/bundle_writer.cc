@@ -18,7 +18,9 @@ namespace kiln::cli {
 absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(std::string path,
                                                                    std::optional<SigningKey> key) {
   std::string unfinished = fmt::format("{}.{}.unfinished", path, ::getpid());
-  UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  (void)::unlink(unfinished.c_str());
+  // It has sources of all users.
+  UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return ErrnoStatus(errno, path);
   std::unique_ptr<BundleWriter> writer(
       new BundleWriter(std::move(path), std::move(unfinished), std::move(file), std::move(key)));
