@@ -259,9 +259,10 @@ absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
                        fmt::format("cannot read {} (set workers.script)", setting.worker_script));
   }
   setting.native_worker = WorkerProgram("kiln-worker");
-  setting.trusted_keys =
-      std::filesystem::path(DefaultConfigFile(config.paths.root, getuid(), environment))
-          .replace_filename("trusted_keys.pem");
+  const std::string beside = DefaultConfigFile(config.paths.root, getuid(), environment);
+  if (!beside.empty()) {
+    setting.trusted_keys = std::filesystem::path(beside).replace_filename("trusted_keys.pem");
+  }
   if (access(setting.native_worker.c_str(), X_OK) != 0) {
     return ErrnoStatus(
         errno, fmt::format("cannot run {}; is the installation complete?", setting.native_worker));

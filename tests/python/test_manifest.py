@@ -225,7 +225,13 @@ def test_a_kernel_that_does_not_compile_ends_a_wait_and_is_named(recorded, kiln,
 def test_many_wait_while_the_daemon_restarts_and_one_warms(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:
+        def connections():
+            return other.kiln("stats", "--json").objects()[0]["connections"]
+
+        before = connections()
         waiting = [other.start_kiln("wait", path, "--timeout", "2m") for _ in range(4)]
+        while connections() < before + len(waiting):  # each has asked, and so waits for the daemon
+            assert all(one.poll() is None for one in waiting)
         over = other.kiln("wait", path, "--timeout", "1s")
         assert over.code == 1 and "--timeout" in over.error and over.out.startswith("partial: 0 of 3 "), over
     with other_daemon as other:
