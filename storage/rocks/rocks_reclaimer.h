@@ -13,7 +13,7 @@ namespace kiln {
 
 // Once garbage makes up a fifth of the expected size, rewrites the oldest blob files, where most of
 // the garbage is, on a thread of its own. The files stay below 1.3 times the limit, and below 1.8
-// times during the work.
+// times during the work where the disk keeps up: nothing slows the puts down.
 //
 // Thread-safe. The destructor stops the work under way.
 class RocksReclaimer {

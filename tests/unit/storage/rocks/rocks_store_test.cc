@@ -225,9 +225,10 @@ TEST_F(RocksStoreTest, FilesStayNearTheLimitOverManyPuts) {
   for (int i = 0; i < 400; ++i) {
     const MadeArtifact made = MakeArtifact(std::to_string(i), 200'000);
     ASSERT_TRUE(limited.index().Put(context_, made.record, made.blobs).ok());
-    if (i % 20 != 0) continue;
+    // The second half is one burst. Nothing slows puts down where a slow disk's rewriting falls
+    // behind, so how far the files grow meanwhile depends on the disk.
+    if (i >= 200 || i % 20 != 0) continue;
     largest = std::max(largest, DirectoryBytes(path()));
-    // A slow disk's rewriting would fall behind, and that is not what is measured.
     rocks.WaitUntilIdle();
   }
   rocks.WaitUntilIdle();
