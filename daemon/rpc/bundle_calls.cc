@@ -96,7 +96,7 @@ absl::StatusOr<Incoming> Read(const v1::BundleArtifact& bundled, ImportedArtifac
     incoming.blobs.push_back(std::move(blob));
   }
   if (artifact.stages.empty()) return InvalidArgument("it has no stages");
-  (void)DescriptionOf(artifact);
+  (void)DescriptionOf(artifact);  // makes it, so that the record has it and a hit parses no JSON
   incoming.record = MakeRecord(artifact);
   incoming.record.stages.insert(incoming.record.stages.begin(), request.begin(), request.end());
   incoming.record.created_unix_ms = bundled.created_unix_ms();

@@ -28,8 +28,8 @@ grpc::ServerUnaryReactor* StartCompileCall(const RpcDependencies& parts, const P
                                            const grpc::ByteBuffer& request,
                                            grpc::ByteBuffer& response);
 
-// The pieces as gRPC sends them. The pieces and their share of the budget live until they are sent.
 using ReplySlices = absl::InlinedVector<grpc::Slice, 4>;
+// Adds the pieces as gRPC sends them. They and their share of the budget live until they are sent.
 void AppendSlices(ReplyPieces pieces, ByteBudget::Share share, ReplySlices& slices);
 
 // The buffer's bytes in one piece, which `slice` keeps. Empty where they cannot be read.
