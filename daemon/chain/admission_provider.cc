@@ -77,8 +77,10 @@ void AdmissionProvider::Compile(CallContext context, CompileJobPtr job, CompileD
       abandon(DeadlineExceeded("the caller's deadline passed while its compile was queued"));
     });
   }
+  const CallContext waiter = call->context;
   if (absl::Status status = Enqueue(call); !status.ok()) return call->done(status);
   StartWhatMay();
+  MakeWay(waiter);
 }
 
 // OK also for a call that was abandoned before it got here.
@@ -149,6 +151,9 @@ AdmissionProvider::CallPtr AdmissionProvider::NextToStart() {
   call->expected_bytes = bytes;
   ForgetWaiting(call);
   ++running_;
+  if (IsAhead(call->context.priority) && CountUrgent() == 0) {
+    running_ahead_.insert(call->job->key);
+  }
   expected_bytes_ += bytes;
   return call;
 }
@@ -183,6 +188,16 @@ void AdmissionProvider::Start(const CallPtr& call) {
                  [this, call, started](absl::StatusOr<CompileResult> result) {
                    Finish(call, started, std::move(result));
                  });
+  // MakeWay may have come before the next provider knew the key.
+  if (!IsAhead(call->context.priority) || IsRunningAhead(call->job->key)) return;
+  CallContext waiter = call->context;
+  waiter.priority = Priority::kWaitingRank;
+  next().Raise(call->job->key, waiter);
+}
+
+bool AdmissionProvider::IsRunningAhead(const Digest& key) const {
+  const MutexLock lock(mutex_);
+  return running_ahead_.contains(key);
 }
 
 void AdmissionProvider::Finish(const CallPtr& call, SteadyTime started,
@@ -190,6 +205,7 @@ void AdmissionProvider::Finish(const CallPtr& call, SteadyTime started,
   {
     const MutexLock lock(mutex_);
     --running_;
+    running_ahead_.erase(call->job->key);
     expected_bytes_ -= call->expected_bytes;
     if (result.ok()) estimator_.Learn(*call->job, result->peak_bytes);
     mean_run_time_ += (clock_.Now() - started - mean_run_time_) / 8;
@@ -215,11 +231,30 @@ void AdmissionProvider::Raise(const Digest& key, const CallContext& waiter) {
          entry != waiting_by_key_.end() && entry->first == key; ++entry) {
       RaiseCall(entry->second, waiter);
     }
+    if (!IsAhead(waiter.priority)) running_ahead_.erase(key);
   }
   next().Raise(key, waiter);
+  MakeWay(waiter);
+}
+
+void AdmissionProvider::MakeWay(const CallContext& waiter) {
+  if (IsAhead(waiter.priority)) return;
+  std::vector<Digest> raised;
+  {
+    const MutexLock lock(mutex_);
+    for (size_t places = CountUrgent(); places > 0 && !running_ahead_.empty(); --places) {
+      raised.push_back(running_ahead_.extract(running_ahead_.begin()).value());
+    }
+  }
+  for (const Digest& key : raised) next().Raise(key, waiter);
+}
+
+size_t AdmissionProvider::CountUrgent() const {
+  return queue_.LengthAt(Priority::kWaitingRank) + queue_.LengthAt(Priority::kAutotune);
 }
 
 void AdmissionProvider::RaiseCall(const CallPtr& call, const CallContext& waiter) {
+  call->context.priority = std::min(call->context.priority, waiter.priority);
   const auto own = call->tickets.find(waiter.principal);
   if (own != call->tickets.end()) return queue_.Raise(own->second, waiter.priority);
   // Its bytes are accounted for already.

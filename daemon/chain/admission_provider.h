@@ -84,6 +84,11 @@ class AdmissionProvider final : public ForwardingProvider {
   void ForgetWaiting(const CallPtr& call) KILN_REQUIRES(mutex_);
   // Gives `waiter` a ticket for the call, or has its own move up.
   void RaiseCall(const CallPtr& call, const CallContext& waiter) KILN_REQUIRES(mutex_);
+  // Has compiles that nobody waits for finish soon, since `waiter` waits for a place.
+  void MakeWay(const CallContext& waiter);
+  bool IsRunningAhead(const Digest& key) const;
+  // How many places somebody waits for.
+  size_t CountUrgent() const KILN_REQUIRES(mutex_);
   CallPtr NextToStart();
   bool MemoryBears(uint64_t bytes) const KILN_REQUIRES(mutex_);
   // Sets the alarm where a call is held back and none is set.
@@ -104,6 +109,8 @@ class AdmissionProvider final : public ForwardingProvider {
   std::unordered_map<Ticket, CallPtr> waiting_ KILN_GUARDED_BY(mutex_);
   std::set<std::pair<Digest, CallPtr>> waiting_by_key_ KILN_GUARDED_BY(mutex_);
   int running_ KILN_GUARDED_BY(mutex_) = 0;
+  std::set<Digest> running_ahead_
+      KILN_GUARDED_BY(mutex_);                        // that nobody waits for, nor their place
   bool is_starting_ KILN_GUARDED_BY(mutex_) = false;  // a thread is in StartWhatMay
   // Mean over the compiles so far, recent ones weighing more; for the retry hint.
   std::chrono::nanoseconds mean_run_time_ KILN_GUARDED_BY(mutex_) = std::chrono::milliseconds(200);

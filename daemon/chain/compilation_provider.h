@@ -46,9 +46,10 @@ class CompilationProvider {
   virtual void Compile(CallContext context, CompileJobPtr job, CompileDone done) = 0;
 
   // Someone more urgent, or of another principal, now waits as well for the compile of `key` that
-  // is under way here: where it still queues, it is to start no later than if `waiter` (its
-  // principal, priority and job) had queued it now. A hint; unknown keys are ignored. Decorators
-  // pass it on; a leaf has no queue. Thread-safe; does not block.
+  // is under way here, or for its place. Where it still queues, it is to start no later than if
+  // `waiter` (its principal, priority and job) had queued it now; where it runs, it is to yield to
+  // others no more than a compile of the waiter's. A hint; unknown keys are ignored. Decorators
+  // pass it on. Thread-safe; does not block.
   virtual void Raise(const Digest& /*key*/, const CallContext& /*waiter*/) {}
 
   // The composition, outermost first.

@@ -70,6 +70,7 @@ void PooledProvider::Compile(CallContext context, CompileJobPtr job, CompileDone
         header.size(), limits::kFrameHeaderBytesMax));
   }
   WorkerRequest request;
+  request.key = job->key;
   request.header = std::move(header);
   request.payload = job->request.source.text;
   request.stages = backend->StagesOf(job->request.source.kind, job->request.options);

@@ -25,6 +25,9 @@ class PooledProvider final : public CompilationProvider {
                  const Clock& clock);
 
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
+  void Raise(const Digest& key, const CallContext& waiter) override {
+    if (!IsAhead(waiter.priority)) pool_.Raise(key);
+  }
   std::string Describe() const override;
 
   WorkerPool& pool() { return pool_; }

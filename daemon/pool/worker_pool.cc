@@ -58,8 +58,10 @@ struct WorkerPool::Task {
   WorkerRequest request;
   Done done;
   State state = State::kQueued;
-  Slot* slot = nullptr;  // while it runs
-  int attempts = 0;      // changed by the slot's thread, never while queued
+  Slot* slot = nullptr;   // while it runs
+  bool is_ahead = false;  // nobody waits for it yet
+  bool has_yielded = false;
+  int attempts = 0;  // changed by the slot's thread, never while queued
   Cancellation::Registration registration;
 
   SteadyTime deadline() const { return context.deadline.value_or(SteadyTime::max()); }
@@ -92,6 +94,7 @@ struct WorkerPool::Slot {
 WorkerPool::WorkerPool(WorkerPoolOptions options)
     : options_(std::move(options)),
       running_max_(std::clamp(options_.slots, 1, limits::kWorkersMax)),
+      may_yield_(MayStopYielding()),
       used_at_(Steady::now()),
       idle_look_at_(used_at_ + options_.idle_time) {
   if (options_.eager) spares_ = running_max_;
@@ -123,6 +126,7 @@ void WorkerPool::Submit(CallContext context, WorkerRequest request, Done done) {
   task->context = std::move(context);
   task->request = std::move(request);
   task->done = std::move(done);
+  task->is_ahead = IsAhead(task->context.priority);
   bool refused = false;
   {
     const MutexLock lock(mutex_);
@@ -154,13 +158,57 @@ void WorkerPool::Cancel(const TaskPtr& task) {
   Finish(task, Cancelled("the caller went away"));
 }
 
+void WorkerPool::WeighSession(Slot& slot) {
+  const bool all_yield = static_cast<int>(yielding_.size()) == stats_.running;
+  slot.worker->SetLowWeight(all_yield && stats_.running > 0);
+}
+
+void WorkerPool::Raise(const Digest& key) {
+  const MutexLock lock(mutex_);
+  for (const TaskPtr& task : queue_) {
+    if (task->request.key == key) task->is_ahead = false;
+  }
+  std::erase_if(yielding_, [&](const TaskPtr& task) KILN_REQUIRES(mutex_) {
+    if (task->request.key != key) return false;
+    task->is_ahead = false;
+    task->slot->worker->StopYielding();
+    task->slot->worker->SetLowWeight(false);
+    return true;
+  });
+}
+
+// A worker that yields would take its time to die, too.
+bool WorkerPool::EndYielding(Slot& slot, const TaskPtr& task) {
+  {
+    const MutexLock lock(mutex_);
+    if (yielding_.erase(task) == 0) return task->has_yielded;
+    WeighSession(slot);
+  }
+  slot.worker->StopYielding();
+  return true;
+}
+
+// The limit on a compile's time is no limit on how long others keep the cores from it.
+bool WorkerPool::TryUrgently(Slot& slot, const TaskPtr& task) {
+  slot.worker->Kill();
+  const MutexLock lock(mutex_);
+  task->is_ahead = task->has_yielded = false;
+  --task->attempts;
+  const bool again = TryAgain(task);
+  changed_.NotifyAll();
+  return again;
+}
+
 void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
   Cancellation::Registration registration;
   Done done;
   {
     const MutexLock lock(mutex_);
     if (task->state == Task::State::kDone) return;
-    if (task->state == Task::State::kRunning) --stats_.running;
+    if (task->state == Task::State::kRunning) {
+      --stats_.running;
+      WeighSession(*task->slot);
+    }
     used_at_ = Steady::now();
     task->state = Task::State::kDone;
     registration = std::move(task->registration);
@@ -300,6 +348,12 @@ WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
   task->slot = &slot;
   slot.wake.Clear();
   ++stats_.running;
+  if (may_yield_ && task->is_ahead) {
+    yielding_.insert(task);
+    task->has_yielded = true;
+    slot.worker->Yield();
+  }
+  WeighSession(slot);
   busy_peak_ = std::max(busy_peak_, stats_.running);
   spares_ = std::max(spares_, stats_.running);
   return task;
@@ -318,7 +372,9 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   wait.wake_fd = slot.wake.fd();
   ++task->attempts;
   absl::StatusOr<WorkerReply> reply = slot.worker->Run(task->request, wait);
+  const bool has_yielded = EndYielding(slot, task);
   if (absl::IsDeadlineExceeded(reply.status()) && limit < task->deadline()) {
+    if (has_yielded && TryUrgently(slot, task)) return;
     return FinishKilled(slot, task,
                         DeadlineExceeded("the compile took longer than the daemon's limit of {} ms",
                                          options_.compile_time_max.count()));

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ struct WorkerPoolOptions {
 // end earlier cancels it, as CoalescingProvider does. A compiler that gave up on the source in
 // words (abort_diagnosis.h) has answered, and is not asked twice.
 //
+// A compile that nobody waits for yet (IsAhead) leaves the cores to others, where this process may
+// take that back.
+//
 // The zygote starts with the first request. Spare workers, and then the zygote, end when they have
 // been idle.
 //
@@ -67,6 +71,9 @@ class WorkerPool {
   ~WorkerPool();
 
   void Submit(CallContext context, WorkerRequest request, Done done);
+
+  // Somebody waits for this request, or for its place. Does nothing for unknown keys.
+  void Raise(const Digest& key);
 
   // Requests from now on run in a new zygote's workers. Running compiles finish.
   void Renew();
@@ -114,6 +121,12 @@ class WorkerPool {
   bool ExceedsCrashBudget() KILN_REQUIRES(mutex_);
 
   void Cancel(const TaskPtr& task);
+  // All workers together weigh little while each of them yields.
+  void WeighSession(Slot& slot) KILN_REQUIRES(mutex_);
+  // Whether the task has yielded.
+  bool EndYielding(Slot& slot, const TaskPtr& task);
+  // Has it run once more, without yielding. False when nobody waits for the task.
+  bool TryUrgently(Slot& slot, const TaskPtr& task);
   void Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result);
 
   // Ends spare workers, and the zygote, that have been idle for too long.
@@ -124,15 +137,17 @@ class WorkerPool {
 
   const WorkerPoolOptions options_;
   const int running_max_;  // compiles at the same time
+  const bool may_yield_;
   PoolCounters counters_{options_.labels};
   // Held while a method of the keeper takes the keeper's own mutex, never the other way round.
   mutable Mutex mutex_;
   CondVar changed_;
   Queue queue_ KILN_GUARDED_BY(mutex_);
-  bool refusing_ KILN_GUARDED_BY(mutex_) = false;    // Shutdown has begun
-  bool stopping_ KILN_GUARDED_BY(mutex_) = false;    // slots end
-  uint64_t generation_ KILN_GUARDED_BY(mutex_) = 0;  // of the zygote
-  bool in_use_ KILN_GUARDED_BY(mutex_) = false;      // since the zygote was let go
+  std::set<TaskPtr> yielding_ KILN_GUARDED_BY(mutex_);  // of the running ones
+  bool refusing_ KILN_GUARDED_BY(mutex_) = false;       // Shutdown has begun
+  bool stopping_ KILN_GUARDED_BY(mutex_) = false;       // slots end
+  uint64_t generation_ KILN_GUARDED_BY(mutex_) = 0;     // of the zygote
+  bool in_use_ KILN_GUARDED_BY(mutex_) = false;         // since the zygote was let go
   SteadyTime used_at_ KILN_GUARDED_BY(mutex_){};
   // Workers that are to wait for tasks yet to come.
   int spares_ KILN_GUARDED_BY(mutex_) = 0;

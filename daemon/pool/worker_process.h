@@ -12,6 +12,7 @@
 #include "daemon/process/frame.h"
 #include "daemon/process/output_capture.h"
 #include "daemon/worker/worker_protocol.h"
+#include "storage/base/digest.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -19,6 +20,7 @@ namespace kiln {
 
 // One compile, as it goes to a worker. The views live as long as `owner`.
 struct WorkerRequest {
+  Digest key;                       // that WorkerPool::Raise names it by
   std::string header;               // EncodeCompileHeader's
   std::string_view payload;         // the source
   std::vector<std::string> stages;  // that the answer must have
@@ -37,6 +39,12 @@ class WorkerProcess {
   // Blocks for the compile. DEADLINE_EXCEEDED and CANCELLED as `wait` says, UNAVAILABLE when the
   // worker died, INTERNAL when it answered nonsense. REQUIRES: not called before.
   absl::StatusOr<WorkerReply> Run(const WorkerRequest& request, FrameWait wait);
+
+  // Its compile leaves the cores to others, and no longer does. REQUIRES: MayStopYielding().
+  void Yield() { kiln::Yield(pid_); }
+  void StopYielding() { kiln::StopYielding(pid_); }
+  // See SessionWeight.
+  void SetLowWeight(bool low) { zygote_->weight().SetLow(low); }
 
   // Kills the worker's process group and does not wait. Call End() later.
   void Kill();

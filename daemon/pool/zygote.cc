@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::json;
 using Steady = std::chrono::steady_clock;
 
-constexpr size_t kControlBytesMax = 64 * limits::kKiB;
+constexpr size_t kControlBytesMax = 128 * limits::kKiB;
 constexpr size_t kZygoteLastWordsBytes = 2 * limits::kKiB;
 constexpr int kProtocol = 1;
 constexpr size_t kNeedsMax = 512;
@@ -134,7 +134,6 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
   }
   needs_.programs = reader.Strings("programs", kNeedsMax, kPathBytesMax);
   needs_.libraries = reader.Strings("libraries", kNeedsMax, kPathBytesMax);
-  if (reader.Has("dates_files")) needs_.dates_files = reader.Bool("dates_files");
   if (reader.Has("starts_nothing")) needs_.starts_nothing = reader.Bool("starts_nothing");
   if (!reader.status().ok()) {
     return Unavailable("{} greeted wrongly: {}", command.spawn.arguments[0],

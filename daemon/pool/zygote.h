@@ -16,6 +16,7 @@
 #include "daemon/process/spawn.h"
 #include "daemon/process/wake_event.h"
 #include "daemon/process/worker_groups.h"
+#include "daemon/process/yielding.h"
 #include "daemon/sandbox/jail.h"
 #include "storage/base/limits.h"
 #include "storage/base/mutex.h"
@@ -76,6 +77,8 @@ class Zygote {
   // Blocks until the zygote has died or `stop` is set.
   void WaitForDeath(const WakeEvent& stop);
   pid_t pid() const { return pid_; }
+  // The weight of the session that the zygote and all its workers are in.
+  SessionWeight& weight() { return weight_; }
   // The end of what it wrote.
   std::string LastWords() const;
 
@@ -104,6 +107,7 @@ class Zygote {
   void EndOrphans() KILN_REQUIRES(mutex_);
 
   const pid_t pid_;
+  SessionWeight weight_{pid_};
   UniqueFd control_;
   UniqueFd process_;  // a pidfd: readable once it is dead
   OutputCapture output_;

@@ -323,7 +323,8 @@ std::vector<std::string> Confine(const Json& message) {
   const auto limits = kiln::DecodeLimits(message["limits"]);
   if (!limits.ok()) std::_Exit(1);
   const std::string directory = message["directory"];
-  if (limits->disk_bytes != 0 && !kiln::MountWorkDirectory(directory, *limits).ok()) std::_Exit(1);
+  if (limits->disk_bytes != 0 && !kiln::MountWorkDirectory(directory, *limits, {}).ok())
+    std::_Exit(1);
   if (::chdir(directory.c_str()) != 0) std::_Exit(1);
   std::vector<std::string> problems = kiln::SetLimits(*limits);
   if (message["jail"].is_null()) return problems;
@@ -356,7 +357,7 @@ struct Message {
 };
 
 bool Receive(Message& message) {
-  std::array<char, 65536> text{};
+  std::array<char, 131072> text{};
   iovec data{text.data(), text.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> space{};
   msghdr header{};

@@ -250,6 +250,28 @@ TEST_F(AdmissionProviderTest, ARaisedKeyMovesForward) {
   EXPECT_EQ(fake_.raises().size(), 1u);
 }
 
+TEST_F(AdmissionProviderTest, RunningCompilesThatNobodyWaitsForMakeWayForARankOnceItHasToWait) {
+  Ask("warm", Priority::kWarm);
+  Ask("rank 1");
+  Ask("warm, too", Priority::kWarm);
+  EXPECT_THAT(fake_.raises(), testing::IsEmpty());  // there was a place for the rank
+  Ask("rank 2");
+  using Raised = std::pair<Digest, Priority>;
+  const Raised raised{MakeJob("warm")->key, Priority::kWaitingRank};
+  EXPECT_THAT(fake_.raises(), ElementsAre(raised));
+  Ask("rank 3");
+  EXPECT_EQ(fake_.raises().size(), 1u);  // it has made way already
+  fake_.FinishAll();
+}
+
+TEST_F(AdmissionProviderTest, ACompileThatARankHasJoinedRunsAsTheRanks) {
+  for (const char* source : {"a", "b"}) Ask(source);
+  Ask("warm", Priority::kWarm);
+  provider_.Raise(MakeJob("warm")->key, CallContext());
+  fake_.FinishAll();
+  EXPECT_EQ(fake_.calls().at(2).context.priority, Priority::kWaitingRank);
+}
+
 TEST_F(AdmissionProviderTest, ASharedKeyStartsWhenTheFirstOfItsPrincipalsIsNext) {
   for (const char* source : {"a", "b", "c", "d", "shared"}) Ask(source, Priority::kWaitingRank, 1);
   EXPECT_EQ(provider_.Stats().queued, 3u);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,11 +16,13 @@
 #include <thread>
 
 #include "daemon/kernel/compiler_crash.h"
+#include "daemon/process/yielding.h"
 #include "daemon/sandbox/enter_jail.h"
 #include "daemon/sandbox/work_mount.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/metrics.h"
 #include "storage/base/remove_tree.h"
+#include "tests/testing/artifacts.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/no_more_descriptors.h"
 #include "tests/testing/pause.h"
@@ -56,8 +59,10 @@ class WorkerPoolTest : public testing::Test {
   std::future<absl::StatusOr<WorkerReply>> Submit(const std::string& what,
                                                   CallContext context = {}) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<WorkerReply>>>();
+    WorkerRequest request = FakeRequest(what);
+    request.key = MadeKey(what);
     pool_->Submit(
-        std::move(context), FakeRequest(what),
+        std::move(context), std::move(request),
         [promise](absl::StatusOr<WorkerReply> reply) { promise->set_value(std::move(reply)); });
     return promise->get_future();
   }
@@ -78,6 +83,14 @@ class WorkerPoolTest : public testing::Test {
   }
   void WaitUntilRunning(int count) {
     WaitUntil([&](const PoolStats& stats) { return stats.running == count; });
+  }
+
+  // Worker processes that yield to whoever else wants their core.
+  static int CountYielding() {
+    const std::vector<pid_t> all = LivingDescendants();
+    return static_cast<int>(std::count_if(all.begin(), all.end(), [](pid_t process) {
+      return ::sched_getscheduler(process) == SCHED_IDLE;
+    }));
   }
 
   // Has so many compiles run at the same time, and ends them.
@@ -678,7 +691,7 @@ TEST_F(WorkerPoolTest, AZygoteThatDoesNotForkFailsWhatWaitsForIt) {
 }
 
 TEST_F(WorkerPoolTest, FilesOfAWorkerFitItsTmpfs) {
-  const absl::Status can_mount = CanMountWorkDirectory(directory_.path(), {});
+  const absl::Status can_mount = CanMountWorkDirectory(directory_.path(), {}, {});
   if (!can_mount.ok()) GTEST_SKIP() << can_mount;
   Start([](WorkerPoolOptions& options) {
     options.worker_limits.disk_bytes = 16 * limits::kMiB;
@@ -867,6 +880,42 @@ TEST_F(WorkerPoolTest, AWorkDirectoryThatWasRemovedIsMadeAgain) {
   ASSERT_TRUE(is_removed);
   EXPECT_TRUE(Do("answer x").ok());
   EXPECT_TRUE(Do("answer x").ok());
+}
+
+TEST_F(WorkerPoolTest, ACompileYieldsUntilSomebodyWaitsForIt) {
+  if (!MayStopYielding()) GTEST_SKIP() << "only root, or RLIMIT_NICE, may";
+  Start([](WorkerPoolOptions& options) { options.slots = 2; });
+  CallContext ahead;
+  ahead.priority = Priority::kWarm;
+  auto first = Submit("sleep", ahead);
+  WaitUntilRunning(1);
+  EXPECT_EQ(CountYielding(), 1);
+  CallContext urgent;
+  auto second = Submit("sleep with a rank", urgent);
+  WaitUntilRunning(2);
+  EXPECT_EQ(CountYielding(), 1);
+  pool_->Raise(MadeKey("another"));
+  EXPECT_EQ(CountYielding(), 1);
+  pool_->Raise(MadeKey("sleep"));
+  EXPECT_EQ(CountYielding(), 0);
+  for (CallContext& context : {std::ref(ahead), std::ref(urgent)}) context.cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(first.get().status()));
+  EXPECT_TRUE(absl::IsCancelled(second.get().status()));
+}
+
+TEST_F(WorkerPoolTest, ACompileThatYieldedUntilItsLimitRunsOnceMoreWithoutYielding) {
+  if (!MayStopYielding()) GTEST_SKIP() << "only root, or RLIMIT_NICE, may";
+  Start([](WorkerPoolOptions& options) { options.compile_time_max = milliseconds(300); });
+  CallContext ahead;
+  ahead.priority = Priority::kWarm;
+  auto reply = Submit("sleep", ahead);
+  WaitUntilRunning(1);
+  while (CountYielding() == 1) Pause();
+  WaitUntilRunning(1);
+  EXPECT_EQ(CountYielding(), 0);
+  const absl::Status status = reply.get().status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr("limit"));
 }
 
 }  // namespace

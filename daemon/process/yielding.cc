@@ -1,0 +1,73 @@
+#include "daemon/process/yielding.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <thread>
+
+#include "storage/base/unique_fd.h"
+
+namespace kiln {
+namespace {
+
+using YieldClock = std::chrono::steady_clock;
+constexpr int kPassesMax = 3;
+
+bool SetPolicy(pid_t thread, int policy) {
+  const sched_param none{};
+  return ::sched_setscheduler(thread, policy, &none) == 0;
+}
+
+// Whether there was any thread to change.
+bool StopOnce(pid_t process) {
+  bool found = false;
+  std::error_code error;
+  const std::string threads = fmt::format("/proc/{}/task", process);
+  for (std::filesystem::directory_iterator each(threads, error), end; !error && each != end;
+       each.increment(error)) {
+    const pid_t thread = static_cast<pid_t>(std::stoi(each->path().filename()));
+    // Only what Yield set: a process that ended may have left its number to another.
+    if (::sched_getscheduler(thread) == SCHED_IDLE) found = SetPolicy(thread, SCHED_OTHER) || found;
+    std::ifstream children(each->path() / "children");
+    for (pid_t child = 0; children >> child;) found = StopOnce(child) || found;
+  }
+  return found;
+}
+
+}  // namespace
+
+bool MayStopYielding() {
+  bool may = false;
+  // A thread that may not stop has to end.
+  std::thread([&may] { may = SetPolicy(0, SCHED_IDLE) && SetPolicy(0, SCHED_OTHER); }).join();
+  return may;
+}
+
+void Yield(pid_t process) { SetPolicy(process, SCHED_IDLE); }
+
+void StopYielding(pid_t process) {
+  // A thread or program that was started meanwhile may have missed a pass. A hostile one could go
+  // on for ever.
+  for (int pass = 0; pass < kPassesMax && StopOnce(process); ++pass) {
+  }
+}
+
+SessionWeight::SessionWeight(pid_t leader) : path_(fmt::format("/proc/{}/autogroup", leader)) {}
+
+void SessionWeight::SetLow(bool low) {
+  const MutexLock lock(mutex_);
+  const auto now = YieldClock::now();
+  if (low == is_low_ || (low && now - changed_at_ < std::chrono::seconds(1))) return;
+  const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+  const std::string_view nice = low ? "19" : "0";
+  if (!file || ::write(file.get(), nice.data(), nice.size()) < 0) return;
+  is_low_ = low;
+  changed_at_ = now;
+}
+
+}  // namespace kiln

@@ -1,0 +1,40 @@
+// Compiles that nobody waits for yet leave the cores to whoever else wants them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+
+#include "storage/base/mutex.h"
+
+namespace kiln {
+
+// Whether this process may undo Yield. The kernel lets root leave SCHED_IDLE, and who has an
+// RLIMIT_NICE of 20 (systemd: LimitNICE=0).
+bool MayStopYielding();
+
+// `process` and what it starts from now on get a core only where no other thread of their session,
+// or control group, wants it (SCHED_IDLE).
+void Yield(pid_t process);
+// The threads of `process` and of its descendants yield no longer.
+void StopYielding(pid_t process);
+
+// What a session gets beside other sessions, where the kernel shares out cores by sessions
+// (sched_autogroup_enabled). Does nothing elsewhere. Thread-safe.
+class SessionWeight {
+ public:
+  explicit SessionWeight(pid_t leader);
+
+  // The lowest weight, or an ordinary one. Gets low at most once a second: the kernel takes ten
+  // changes a second of all who are not root, and is not to refuse the way back.
+  void SetLow(bool low);
+
+ private:
+  const std::string path_;
+  Mutex mutex_;
+  bool is_low_ KILN_GUARDED_BY(mutex_) = false;
+  std::chrono::steady_clock::time_point changed_at_ KILN_GUARDED_BY(mutex_){};
+};
+
+}  // namespace kiln
