@@ -246,7 +246,20 @@ absl::StatusOr<std::array<UniqueFd, 2>> TakeLocks(const Paths& paths) {
   return std::array{*std::move(state), *std::move(run)};
 }
 
+// Beside the configuration file, whether that is there or not. "" where there is no such place.
+std::string TrustedKeysFile(const Flags& flags, const Config& config,
+                            const Environment& environment) {
+  std::error_code error;
+  std::filesystem::path file = std::filesystem::absolute(flags.config_file, error);
+  // /dev/null is no place.
+  if (flags.config_file.empty() || std::filesystem::is_character_file(file, error)) {
+    file = DefaultConfigFile(config.paths.root, getuid(), environment);
+  }
+  return file.empty() ? "" : file.lexically_normal().replace_filename("trusted_keys.pem").string();
+}
+
 absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
+                                      const std::string& trusted_keys,
                                       const Environment& environment) {
   DaemonSetting setting;
   setting.config = config;
@@ -259,10 +272,7 @@ absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
                        fmt::format("cannot read {} (set workers.script)", setting.worker_script));
   }
   setting.native_worker = WorkerProgram("kiln-worker");
-  const std::string beside = DefaultConfigFile(config.paths.root, getuid(), environment);
-  if (!beside.empty()) {
-    setting.trusted_keys = std::filesystem::path(beside).replace_filename("trusted_keys.pem");
-  }
+  setting.trusted_keys = trusted_keys;
   if (access(setting.native_worker.c_str(), X_OK) != 0) {
     return ErrnoStatus(
         errno, fmt::format("cannot run {}; is the installation complete?", setting.native_worker));
@@ -276,7 +286,8 @@ absl::StatusOr<DaemonSetting> Prepare(const Config& config, const Paths& paths,
 }
 
 // ALREADY_EXISTS: another kilnd runs on one of the directories.
-absl::Status Run(const Config& config, const Paths& paths, const Environment& environment) {
+absl::Status Run(const Config& config, const Paths& paths, const std::string& trusted_keys,
+                 const Environment& environment) {
   // What others may read gets its permissions as it is made, whatever the umask of whoever starts
   // this.
   umask(022);
@@ -297,7 +308,7 @@ absl::Status Run(const Config& config, const Paths& paths, const Environment& en
   const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
   if (!stop) return ErrnoStatus(errno, "signalfd");
 
-  KILN_ASSIGN_OR_RETURN(DaemonSetting setting, Prepare(config, paths, environment));
+  KILN_ASSIGN_OR_RETURN(DaemonSetting setting, Prepare(config, paths, trusted_keys, environment));
   setting.stop_fd = stop.get();
   const auto assembled = Assemble(std::move(setting));
   if (absl::IsCancelled(assembled.status())) {
@@ -362,7 +373,8 @@ int Main(int argc, char** argv) {
   SetLogLevel(loaded->config.log.level);
   const auto paths = ResolvePaths(loaded->config.paths, getuid(), environment);
   if (!paths.ok()) return Fail(kBadUsage, paths.status());
-  const absl::Status status = Run(loaded->config, *paths, environment);
+  const absl::Status status =
+      Run(loaded->config, *paths, TrustedKeysFile(flags, loaded->config, environment), environment);
   if (status.ok()) return kOk;
   return Fail(absl::IsAlreadyExists(status) ? kAlreadyRunning : kFailed, status);
 }

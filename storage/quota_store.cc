@@ -49,6 +49,8 @@ absl::Status QuotaStore::SetPinned(const CallContext& context, const Digest& key
 StoreStats QuotaStore::Stats() const {
   StoreStats stats = inner().Stats();
   stats.stored_bytes_max = options_.bytes_max;
+  const uint64_t quiet_bytes_max = options_.bytes_max - slack_bytes_;
+  stats.room_bytes = quiet_bytes_max - std::min(quiet_bytes_max, stats.stored_bytes);
   stats.free_disk_bytes = filesystem_.FreeBytes(options_.disk_path).value_or(0);
   if (stats.degraded.empty()) stats.degraded = DiskShortage();
   stats.evicted += evicted_.value();
@@ -72,12 +74,12 @@ absl::Status QuotaStore::MakeRoom(const CallContext& context, uint64_t needed_by
   uint64_t stored = inner().Stats().stored_bytes;
   if (stored + slack_bytes_ > stored_max) evictor_.Request();
   if (stored <= stored_max) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(EvictDownTo(context, stored_max).status());
+  KILN_RETURN_IF_ERROR(Evict(context, stored_max, false).status());
   stored = inner().Stats().stored_bytes;
   if (stored <= stored_max) return absl::OkStatus();
   return ResourceExhausted(
       "{} bytes do not fit into the store's limit of {} beside {} that are pinned or "
-      "warmed: unpin some, or raise the limit",
+      "warmed: unpin some, evict some with 'kiln evict --to SIZE', or raise the limit",
       needed_bytes, options_.bytes_max, stored);
 }
 
@@ -101,10 +103,11 @@ absl::StatusOr<std::vector<FoundArtifact>> QuotaStore::Sample(const CallContext&
 }
 
 absl::StatusOr<uint64_t> QuotaStore::EvictWorstOf(const CallContext& context,
-                                                  std::vector<FoundArtifact> sample,
-                                                  uint64_t bytes) {
-  std::erase_if(sample, [this](const FoundArtifact& found) {
-    return found.usage.pinned || (options_.is_leased && options_.is_leased(found.record->key));
+                                                  std::vector<FoundArtifact> sample, uint64_t bytes,
+                                                  bool leased_too) {
+  std::erase_if(sample, [&](const FoundArtifact& found) {
+    const bool is_leased = options_.is_leased && options_.is_leased(found.record->key);
+    return found.usage.pinned || (is_leased && !leased_too);
   });
   std::vector<std::pair<double, Digest>> ranked;
   for (const FoundArtifact& found : sample) {
@@ -123,6 +126,14 @@ absl::StatusOr<uint64_t> QuotaStore::EvictWorstOf(const CallContext& context,
 }
 
 absl::StatusOr<EvictionResult> QuotaStore::EvictDownTo(const CallContext& context, uint64_t bytes) {
+  KILN_ASSIGN_OR_RETURN(EvictionResult result, Evict(context, bytes, false));
+  if (inner().Stats().stored_bytes <= bytes) return result;
+  KILN_ASSIGN_OR_RETURN(const EvictionResult leased, Evict(context, bytes, true));
+  return EvictionResult{result.evicted + leased.evicted, result.freed_bytes + leased.freed_bytes};
+}
+
+absl::StatusOr<EvictionResult> QuotaStore::Evict(const CallContext& context, uint64_t bytes,
+                                                 bool leased_too) {
   const uint64_t before = inner().Stats().stored_bytes;
   EvictionResult result;
   int fruitless = 0;
@@ -130,7 +141,8 @@ absl::StatusOr<EvictionResult> QuotaStore::EvictDownTo(const CallContext& contex
          !context.cancellation.IsCancelled()) {
     const MutexLock lock(mutex_);
     KILN_ASSIGN_OR_RETURN(auto sample, Sample(context));
-    KILN_ASSIGN_OR_RETURN(const uint64_t evicted, EvictWorstOf(context, std::move(sample), bytes));
+    KILN_ASSIGN_OR_RETURN(const uint64_t evicted,
+                          EvictWorstOf(context, std::move(sample), bytes, leased_too));
     fruitless = evicted == 0 ? fruitless + 1 : 0;
     result.evicted += evicted;
   }

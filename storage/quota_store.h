@@ -36,10 +36,10 @@ struct EvictionResult {
 };
 
 // Evicts the artifacts of the lowest ArtifactValue, by random samples: on a thread of its own when
-// the store is nearly full, and before a put that does not fit. Never evicts pinned or leased
-// artifacts. A put is RESOURCE_EXHAUSTED where evictions do not make enough room, or while the disk
-// has less than free_disk_bytes_min free. Stats().degraded then says why, and puts work again once
-// there is space.
+// the store is nearly full, and before a put that does not fit. Never evicts pinned artifacts, and
+// leased ones for EvictDownTo alone. A put is RESOURCE_EXHAUSTED where evictions do not make enough
+// room, or while the disk has less than free_disk_bytes_min free. Stats().degraded then says why,
+// and puts work again once there is space.
 //
 // Thread-safe. A put may block for evictions.
 class QuotaStore final : public ForwardingStore {
@@ -55,19 +55,21 @@ class QuotaStore final : public ForwardingStore {
   std::string Describe() const override { return fmt::format("quota({})", inner().Describe()); }
   StoreStats Stats() const override;
 
-  // Evicts until at most `bytes` are stored, all remaining artifacts are pinned or leased, or the
-  // context is cancelled.
+  // Evicts until at most `bytes` are stored, all remaining artifacts are pinned, or the context is
+  // cancelled. Leased artifacts come last.
   absl::StatusOr<EvictionResult> EvictDownTo(const CallContext& context, uint64_t bytes);
 
  private:
   // Why the disk has too little space. Empty: it has enough.
   std::string DiskShortage() const;
   absl::Status MakeRoom(const CallContext& context, uint64_t needed_bytes);
+  // Until all remaining artifacts are pinned, or leased unless `leased_too`.
+  absl::StatusOr<EvictionResult> Evict(const CallContext& context, uint64_t bytes, bool leased_too);
   absl::StatusOr<std::vector<FoundArtifact>> Sample(const CallContext& context)
       KILN_REQUIRES(mutex_);
   absl::StatusOr<uint64_t> EvictWorstOf(const CallContext& context,
-                                        std::vector<FoundArtifact> sample, uint64_t bytes)
-      KILN_REQUIRES(mutex_);
+                                        std::vector<FoundArtifact> sample, uint64_t bytes,
+                                        bool leased_too) KILN_REQUIRES(mutex_);
 
   const QuotaOptions options_;
   const uint64_t slack_bytes_;  // with less room than that, the thread makes twice as much
@@ -94,7 +96,7 @@ class QuotaStore final : public ForwardingStore {
   CallContext stopping_;  // cancelled by the destructor
   // Last: its thread stops before the other members are destroyed.
   BackgroundTask evictor_{{[this](const auto&) {
-    (void)EvictDownTo(stopping_, options_.bytes_max - 2 * slack_bytes_);
+    (void)Evict(stopping_, options_.bytes_max - 2 * slack_bytes_, false);
   }}};
 };
 

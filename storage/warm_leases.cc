@@ -29,20 +29,25 @@ WarmLeases::WarmLeases(std::string path, const WarmLeaseLimits& limits, Filesyst
   if (text.ok()) Load(*text);
 }
 
-void WarmLeases::Lease(uid_t uid, const Digest& key, uint64_t bytes) {
-  if (IsOff()) return;
-  const Entry entry{uid, bytes, clock_.UnixMillis() + limits_.time.count()};
+bool WarmLeases::Lease(uid_t uid, const Digest& key, uint64_t bytes) {
+  if (IsOff()) return false;
+  // Its user pays for it already, and loses nothing by a later end.
+  if (Renew(key)) return true;
+  const MutexLock lock(mutex_);
+  if (!HasRoom(uid, bytes)) EraseEnded();
+  if (!HasRoom(uid, bytes)) return false;
+  Add(key, {uid, bytes, NextEnd()});
+  has_changed_ = true;
+  return true;
+}
+
+bool WarmLeases::Renew(const Digest& key) {
   const MutexLock lock(mutex_);
   const auto known = entries_.find(key);
-  // Its user pays for it already, and loses nothing by a later end.
-  if (known != entries_.end()) {
-    known->second.end_unix_ms = std::max(known->second.end_unix_ms, entry.end_unix_ms);
-  } else {
-    if (!HasRoom(uid, bytes)) EraseEnded();
-    if (!HasRoom(uid, bytes)) return;
-    Add(key, entry);
-  }
+  if (known == entries_.end()) return false;
+  known->second.end_unix_ms = std::max(known->second.end_unix_ms, NextEnd());
   has_changed_ = true;
+  return true;
 }
 
 bool WarmLeases::Holds(const Digest& key) const {
@@ -52,29 +57,37 @@ bool WarmLeases::Holds(const Digest& key) const {
 }
 
 bool WarmLeases::HasRoom(uid_t uid, uint64_t bytes) const {
-  const auto user = bytes_of_users_.find(uid);
-  const uint64_t of_user = user == bytes_of_users_.end() ? 0 : user->second;
-  return of_user + bytes <= limits_.bytes_per_user_max && bytes_ + bytes <= limits_.bytes_max &&
+  const auto user = shares_.find(uid);
+  const Share share = user == shares_.end() ? Share() : user->second;
+  return share.bytes + bytes <= limits_.bytes_per_user_max &&
+         share.entries < limits_.entries_per_user_max && bytes_ + bytes <= limits_.bytes_max &&
          entries_.size() < limits_.entries_max;
 }
 
 void WarmLeases::Add(const Digest& key, const Entry& entry) {
-  entries_.emplace(key, entry);
-  bytes_of_users_[entry.uid] += entry.bytes;
+  // Two threads may lease one artifact at once.
+  if (!entries_.emplace(key, entry).second) return;
+  Share& share = shares_[entry.uid];
+  share.bytes += entry.bytes;
+  ++share.entries;
   bytes_ += entry.bytes;
+  earliest_end_unix_ms_ = std::min(earliest_end_unix_ms_, entry.end_unix_ms);
 }
 
 void WarmLeases::EraseEnded() {
   const int64_t now = clock_.UnixMillis();
+  if (now < earliest_end_unix_ms_) return;
+  earliest_end_unix_ms_ = INT64_MAX;
   for (auto each = entries_.begin(); each != entries_.end();) {
     const Entry& entry = each->second;
     if (entry.end_unix_ms > now) {
+      earliest_end_unix_ms_ = std::min(earliest_end_unix_ms_, entry.end_unix_ms);
       ++each;
       continue;
     }
-    const auto user = bytes_of_users_.find(entry.uid);
-    user->second -= entry.bytes;
-    if (user->second == 0) bytes_of_users_.erase(user);
+    const auto user = shares_.find(entry.uid);
+    user->second.bytes -= entry.bytes;
+    if (--user->second.entries == 0) shares_.erase(user);
     bytes_ -= entry.bytes;
     each = entries_.erase(each);
   }

@@ -25,6 +25,7 @@ struct WarmLeaseLimits {
   std::chrono::milliseconds time = limits::kLeaseTimeDefault;  // 0: nothing is leased
   uint64_t bytes_per_user_max = limits::kStoreBytesDefault / limits::kLeasedBytesPerUserPart;
   uint64_t bytes_max = limits::kStoreBytesDefault / limits::kLeasedBytesPart;
+  size_t entries_per_user_max = limits::kLeasesMax / limits::kLeasedBytesPerUserPart;
   size_t entries_max = limits::kLeasesMax;
 
   // The limits for a store with that limit.
@@ -40,9 +41,11 @@ class WarmLeases {
   WarmLeases(std::string path, const WarmLeaseLimits& limits, Filesystem& filesystem,
              const Clock& clock);
 
-  // Leases an artifact from now on, again where it was leased before, by whomever. Does nothing
-  // where the user, or all users together, would hold more than the limits say.
-  void Lease(uid_t uid, const Digest& key, uint64_t bytes);
+  // Leases an artifact from now on, again where it was leased before, by whomever. False: nothing
+  // is leased, or the user, or all users together, would hold more than the limits say.
+  bool Lease(uid_t uid, const Digest& key, uint64_t bytes);
+  // Leases what is leased from now on. False: it is not.
+  bool Renew(const Digest& key);
   bool Holds(const Digest& key) const;
 
   // Whether anything was leased since the last Save.
@@ -59,9 +62,16 @@ class WarmLeases {
     int64_t end_unix_ms = 0;
   };
 
+  struct Share {
+    uint64_t bytes = 0;
+    size_t entries = 0;
+  };
+
+  int64_t NextEnd() const { return clock_.UnixMillis() + limits_.time.count(); }
   void Load(std::string_view text) KILN_REQUIRES(mutex_);
   bool HasRoom(uid_t uid, uint64_t bytes) const KILN_REQUIRES(mutex_);
   void Add(const Digest& key, const Entry& entry) KILN_REQUIRES(mutex_);
+  // Walks through all leases, but only where one of them may have ended.
   void EraseEnded() KILN_REQUIRES(mutex_);
 
   const std::string path_;
@@ -72,10 +82,12 @@ class WarmLeases {
 
   mutable Mutex mutex_;
   std::unordered_map<Digest, Entry, DigestHash> entries_ KILN_GUARDED_BY(mutex_);
-  std::map<uid_t, uint64_t> bytes_of_users_ KILN_GUARDED_BY(mutex_);
+  std::map<uid_t, Share> shares_ KILN_GUARDED_BY(mutex_);
   uint64_t bytes_ KILN_GUARDED_BY(mutex_) = 0;
+  // No lease ends earlier.
+  int64_t earliest_end_unix_ms_ KILN_GUARDED_BY(mutex_) = INT64_MAX;
 
-  Gauge entries_gauge_{"leased", "Artifacts that a warm has leased.", [this] {
+  Gauge entries_gauge_{"leased", "Artifacts that a warm or an import has leased.", [this] {
                          const MutexLock lock(mutex_);
                          return entries_.size();
                        }};

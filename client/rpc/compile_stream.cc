@@ -14,6 +14,31 @@
 namespace kiln {
 namespace {
 
+// A message of requests that stay the window's. The destructor takes the requests out, so that the
+// message never frees them, whatever is thrown meanwhile.
+class LendingMessage {
+ public:
+  LendingMessage() { message_.set_takes_more(true); }
+  ~LendingMessage() {
+    message_.unsafe_arena_release_request();
+    for (v1::CompileStreamRequest& item : *message_.mutable_more()) {
+      item.unsafe_arena_release_request();
+    }
+  }
+  LendingMessage(const LendingMessage&) = delete;
+  LendingMessage& operator=(const LendingMessage&) = delete;
+
+  void Lend(uint64_t id, v1::CompileRequest& request) {
+    v1::CompileStreamRequest& item = message_.has_request() ? *message_.add_more() : message_;
+    item.set_id(id);
+    item.unsafe_arena_set_allocated_request(&request);
+  }
+  const v1::CompileStreamRequest& message() const { return message_; }
+
+ private:
+  v1::CompileStreamRequest message_;
+};
+
 // At most one read and one write are under way at any moment, as gRPC demands; both complete on the
 // same queue, so one thread drives the stream. A read is always under way while the stream is open:
 // its failure is how the end of the stream is noticed. An alarm brings word of the source.
@@ -26,6 +51,14 @@ class CompileStream {
         call_(stub, limits),
         stream_(stub.PrepareAsyncCompileStream(call_.context(), call_.queue())) {}
 
+  // Ends what is under way where the caller's sink has thrown, against its contract.
+  ~CompileStream() {
+    call_.context()->TryCancel();
+    Close();
+  }
+  CompileStream(const CompileStream&) = delete;
+  CompileStream& operator=(const CompileStream&) = delete;
+
   absl::Status Run() {
     stream_->StartCall(Tag(kStart));
     if (!call_.Next()->ok) return Finish();
@@ -36,8 +69,7 @@ class CompileStream {
       const auto event = call_.Next(SendNext());
       if (event.has_value()) OnEvent(*event);
     }
-    window_.WakeBy(nullptr);
-    if (is_woken_) call_.Next();
+    Close();
     return Finish();
   }
 
@@ -52,19 +84,24 @@ class CompileStream {
     if (!is_woken_.exchange(true)) alarm_.Set(call_.queue(), kPast, Tag(kWake));
   }
 
+  // Waits for every operation: gRPC writes into this object until then.
+  void Close() {
+    window_.WakeBy(nullptr);
+    while (is_reading_ || is_writing_ || is_woken_) {
+      const void* const tag = call_.Next()->tag;
+      if (tag == Tag(kRead)) is_reading_ = false;
+      if (tag == Tag(kWrite)) is_writing_ = false;
+      if (tag == Tag(kWake)) is_woken_ = false;
+    }
+  }
+
   // Returns when to call it again, whatever happens meanwhile.
   Deadline SendNext() {
     if (is_writing_ || is_half_closed_ || !is_reading_) return std::nullopt;
-    v1::CompileStreamRequest message;
-    message.set_takes_more(true);
-    if (TakeDue(message)) {
-      stream_->Write(message, Tag(kWrite));
+    LendingMessage due;
+    if (TakeDue(due)) {
+      stream_->Write(due.message(), Tag(kWrite));  // serializes it at once
       is_writing_ = true;
-      // The window's, and serialized by now.
-      message.unsafe_arena_release_request();
-      for (v1::CompileStreamRequest& item : *message.mutable_more()) {
-        item.unsafe_arena_release_request();
-      }
     } else if (window_.IsAllAnswered()) {
       // Not before the last answer: one that says "try again" is sent again on this stream.
       stream_->WritesDone(Tag(kWrite));
@@ -73,8 +110,8 @@ class CompileStream {
     return is_writing_ ? std::nullopt : window_.NextDue();
   }
 
-  // Lends the message as many requests as are due and fit. False: none is due.
-  bool TakeDue(v1::CompileStreamRequest& message) {
+  // Lends as many requests as are due and fit. False: none is due.
+  bool TakeDue(LendingMessage& due) {
     const auto now = std::chrono::steady_clock::now();
     const size_t items_max = daemon_takes_more_ ? limits::kStreamInFlightMax : 1;
     size_t bytes = 0;
@@ -87,9 +124,7 @@ class CompileStream {
         window_.PutBack(*id);
         return true;
       }
-      v1::CompileStreamRequest& item = items == 0 ? message : *message.add_more();
-      item.set_id(*id);
-      item.unsafe_arena_set_allocated_request(&request);
+      due.Lend(*id, request);
     }
     return true;
   }

@@ -13,6 +13,7 @@
 #include "daemon/rpc/reply_bytes.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
+#include "storage/base/log.h"
 #include "storage/bundle/bundle_format.h"
 #include "storage/bundle/signature.h"
 #include "storage/bundle/zstd_frame.h"
@@ -52,7 +53,17 @@ absl::StatusOr<bool> ReadStages(const RpcDependencies& parts, const CallContext&
 
 absl::Status CheckSignature(const std::string& trusted_keys,
                             const admin::v1::ImportBlockRequest& request) {
+  if (trusted_keys.empty()) {
+    return FailedPrecondition(
+        "no key is trusted: without HOME kilnd has no place for trusted_keys.pem; start it with "
+        "--config FILE, and put the keys beside that file");
+  }
   KILN_ASSIGN_OR_RETURN(const TrustedKeys keys, TrustedKeys::Read(trusted_keys));
+  // Once an import, not once a block.
+  if (!keys.bad_lines().empty() && request.number() == 0) {
+    LogWarning("the list of trusted keys has what is no Ed25519 public key",
+               {{"path", trusted_keys}, {"where", keys.bad_lines()}});
+  }
   if (request.signature() == std::string(kSignatureBytes, '\0')) {
     return PermissionDenied(
         "the bundle is not signed: export it with --sign-with KEY.pem, whose public key is in {}",
@@ -62,8 +73,11 @@ absl::Status CheckSignature(const std::string& trusted_keys,
   if (keys.HaveSigned(bytes, request.signature())) return absl::OkStatus();
   return PermissionDenied(
       "no key in {} has signed the bundle as it is: it is damaged, or add the public key of who "
-      "made it",
-      trusted_keys);
+      "made it{}",
+      trusted_keys,
+      keys.bad_lines().empty()
+          ? ""
+          : fmt::format(" (no Ed25519 public key stands at {})", keys.bad_lines()));
 }
 
 // What the store is to keep.
@@ -111,6 +125,24 @@ bool IsHere(const ToolchainCatalog& catalog, const Digest& fingerprint) {
                      [&](const auto& one) { return one->fingerprint == fingerprint; });
 }
 
+// Where the caller's leases have their share, what is imported may still fill up the store, and
+// must not push out what was imported before it.
+absl::Status CheckRoom(const RpcDependencies& parts, const CallContext& context,
+                       const ArtifactRecord& record) {
+  const uint64_t bytes = SizeOf(record);
+  if (parts.leases.Lease(context.principal.uid, record.key, bytes) || parts.leases.IsOff() ||
+      bytes <= parts.store.Stats().room_bytes) {
+    return absl::OkStatus();
+  }
+  return ResourceExhausted("the store is full, and your leases have their share of it");
+}
+
+absl::Status Put(const RpcDependencies& parts, const CallContext& context,
+                 const Incoming& incoming) {
+  KILN_RETURN_IF_ERROR(CheckRoom(parts, context, incoming.record));
+  return parts.index.Put(context, incoming.record, incoming.blobs);
+}
+
 absl::Status Import(const RpcDependencies& parts, const CallContext& context,
                     const v1::BundleArtifact& bundled, ImportedArtifact& told) {
   told.set_key(bundled.key());
@@ -126,10 +158,17 @@ absl::Status Import(const RpcDependencies& parts, const CallContext& context,
   }
   KILN_ASSIGN_OR_RETURN(const auto there, Peek(context, parts.index, incoming->record.key));
   if (there) {
+    (void)parts.leases.Lease(context.principal.uid, incoming->record.key, SizeOf(incoming->record));
     told.set_result(ImportedArtifact::THERE_ALREADY);
     return absl::OkStatus();
   }
-  KILN_RETURN_IF_ERROR(parts.index.Put(context, incoming->record, incoming->blobs));
+  const absl::Status put = Put(parts, context, *incoming);
+  if (absl::IsResourceExhausted(put)) {
+    told.set_result(ImportedArtifact::NO_ROOM);
+    told.set_why(ToUtf8(Message(put)));
+    return absl::OkStatus();
+  }
+  KILN_RETURN_IF_ERROR(put);
   told.set_result(ImportedArtifact::STORED);
   return absl::OkStatus();
 }

@@ -88,6 +88,16 @@ void CountTold(Activity& activity, uid_t uid, const v1::ToldHits& told, bool is_
   }
 }
 
+// Leases what a warm found in the hot directory. Blocks for a local disk read where it is new.
+void LeaseFound(const RpcDependencies& parts, uid_t uid, const Digest& key) {
+  if (parts.leases.IsOff() || parts.leases.Renew(key)) return;
+  const auto found = Peek({}, parts.index, key);
+  if (!found.ok() || !*found) return;
+  uint64_t bytes = 0;
+  for (const StageReference& stage : (*found)->record->stages) bytes += stage.size_bytes;
+  LeaseWarmed(parts, uid, key, bytes);
+}
+
 absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
                        const v1::NoteUsesRequest& request) {
   static Counter hot_uses("hot_uses", "");  // described where the daemon is put together
@@ -109,7 +119,7 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
   }
   parts.store.CountUses(uses);
   if (request.is_warm()) {
-    for (const UseCount& use : uses) LeaseWarmed(parts, uid, use.key);
+    for (const UseCount& use : uses) LeaseFound(parts, uid, use.key);
   }
   hot_uses.Add(uses.size());
   for (const v1::ToldHits& told : request.hits()) {
@@ -123,14 +133,9 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
 
 }  // namespace
 
-void LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key) {
+void LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key, uint64_t bytes) {
   // What their users keep for themselves has a share of its own.
-  if (parts.leases.IsOff() || IsUserCacheKey(key)) return;
-  const auto found = Peek({}, parts.index, key);
-  if (!found.ok() || !*found) return;
-  uint64_t bytes = 0;
-  for (const StageReference& stage : (*found)->record->stages) bytes += stage.size_bytes;
-  parts.leases.Lease(uid, key, bytes);
+  if (!IsUserCacheKey(key)) parts.leases.Lease(uid, key, bytes);
 }
 
 absl::Status CheckCount(std::string_view field, int count, size_t count_max) {

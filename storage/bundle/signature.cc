@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct FreeDigest {
 };
 using DigestPointer = std::unique_ptr<EVP_MD_CTX, FreeDigest>;
 
+// The text must outlive it.
 BioPointer BioOf(const std::string& text) {
   return BioPointer(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
@@ -34,12 +36,20 @@ bool IsEd25519(const KeyPointer& key) {
   return key != nullptr && EVP_PKEY_get_id(key.get()) == EVP_PKEY_ED25519;
 }
 
+std::string HowToTrust(const std::string& path) {
+  return fmt::format(
+      "put the public key of whoever makes your bundles there: openssl pkey -pubout -in "
+      "builder.pem >>{}",
+      path);
+}
+
 // What may be checked of an open file stays true of what is read from it.
 absl::StatusOr<std::string> ReadTrusted(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) {
-    return FailedPrecondition("{}", Message(ErrnoStatus(errno, "no key is trusted: " + path)));
+    return FailedPrecondition("{}; {}", Message(ErrnoStatus(errno, "no key is trusted: " + path)),
+                              HowToTrust(path));
   }
   if (!S_ISREG(status.st_mode) || (status.st_uid != 0 && status.st_uid != ::geteuid()) ||
       (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
@@ -88,16 +98,28 @@ absl::StatusOr<std::string> SigningKey::Sign(std::string_view bytes) const {
 
 absl::StatusOr<TrustedKeys> TrustedKeys::Read(const std::string& path) {
   KILN_ASSIGN_OR_RETURN(const std::string text, ReadTrusted(path));
-  const BioPointer bio = BioOf(text);
-  std::vector<KeyPointer> keys;
-  while (KeyPointer key{PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr)}) {
-    if (!IsEd25519(key)) return FailedPrecondition("{} has a key that is not Ed25519", path);
-    keys.push_back(std::move(key));
+  constexpr std::string_view kBegin = "-----BEGIN";
+  TrustedKeys trusted;
+  // Each block by itself: a damaged one hides none behind it.
+  for (size_t begin = text.find(kBegin); begin != std::string::npos;) {
+    const size_t next = text.find(kBegin, begin + 1);
+    const std::string block = text.substr(begin, next - begin);
+    KeyPointer key(PEM_read_bio_PUBKEY(BioOf(block).get(), nullptr, nullptr, nullptr));
+    if (IsEd25519(key)) {
+      trusted.keys_.push_back(std::move(key));
+    } else {
+      const auto lines_before =
+          std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(begin), '\n');
+      trusted.bad_lines_ +=
+          fmt::format("{}line {}", trusted.bad_lines_.empty() ? "" : ", ", lines_before + 1);
+    }
+    begin = next;
   }
-  if (keys.empty()) {
-    return FailedPrecondition("no key is trusted: {} has no public key in PEM form", path);
+  if (trusted.keys_.empty()) {
+    return FailedPrecondition("no key is trusted: {} has no Ed25519 public key in PEM form; {}",
+                              path, HowToTrust(path));
   }
-  return TrustedKeys(std::move(keys));
+  return trusted;
 }
 
 bool TrustedKeys::HaveSigned(std::string_view bytes, std::string_view signature) const {

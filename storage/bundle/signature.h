@@ -37,16 +37,20 @@ class SigningKey {
 class TrustedKeys {
  public:
   // A file of public keys, as `openssl pkey -pubout` writes each, one behind the other. Words
-  // between them are comments. FAILED_PRECONDITION: the file is not there, or others than root and
-  // this process's user own it or may write it, or it has something else than Ed25519 keys.
+  // between them are comments. FAILED_PRECONDITION, with what to do: the file is not there, or
+  // others than root and this process's user own it or may write it, or it has no such key.
   [[nodiscard]] static absl::StatusOr<TrustedKeys> Read(const std::string& path);
 
+  // The lines where something begins that is no Ed25519 public key, as "line 7, line 12". Empty:
+  // there is none.
+  const std::string& bad_lines() const { return bad_lines_; }
   // Whether one of them has signed the bytes.
   [[nodiscard]] bool HaveSigned(std::string_view bytes, std::string_view signature) const;
 
  private:
-  explicit TrustedKeys(std::vector<KeyPointer> keys) : keys_(std::move(keys)) {}
+  TrustedKeys() = default;
   std::vector<KeyPointer> keys_;
+  std::string bad_lines_;
 };
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-"""A file of requests may be of any size: the command holds a few of its lines at a time."""
+"""A file of requests may be of any size: commands hold a few of its lines at a time."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ import sys
 import pytest
 
 LINES = 2000
+MANY = 30_000
 SOURCE_BYTES = 50_000
 # A small process of its own runs the command: what a child is said to have held at most includes what held the process that forked it.
 MEASURE = """
@@ -15,6 +16,28 @@ code = subprocess.run(sys.argv[1:]).returncode
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
 sys.exit(code)
 """
+
+
+def bytes_at_most(command, daemon):
+    """What the command and its exit code say, and what it holds at most."""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", MEASURE, *command], env=daemon.environment(), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode in (0, 1), done
+    return int(done.stderr.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("manifest", "check"), ("manifest", "show"), ("warm",), ("warm", "--status")], ids=" ".join)
+def test_ten_times_as_many_requests_take_hardly_more_memory(daemon, tmp_path, command):
+    used = []
+    for count in (MANY // 10, MANY):
+        path = tmp_path / f"{count}.jsonl"
+        with path.open("w") as file:
+            for number in range(count):
+                # Refused before it reaches a compiler.
+                file.write(json.dumps({"name": f"kernel_{number}", "source": f"// {number}\n", "kind": "ttir", "target": "cuda:1"}) + "\n")
+        used.append(bytes_at_most(daemon.kiln_command(*command, path), daemon))
+    assert used[1] < 1.25 * used[0], used
 
 
 @pytest.mark.slow

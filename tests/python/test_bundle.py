@@ -1,6 +1,10 @@
 """Artifacts go from one daemon into another in a signed file."""
 
+import base64
+import hashlib
 import os
+import random
+import signal
 import subprocess
 
 import pytest
@@ -10,16 +14,33 @@ from job import Job
 from test_manifest import KERNELS, PYTHON, kiln, recorded  # noqa: F401
 
 
+HEADER_BYTES = 40
+SIGNATURE_BYTES = 64
+
+
+def blocks_of(whole):
+    """What stands before the blocks of a bundle, and each block."""
+    blocks, at = [], HEADER_BYTES
+    while at < len(whole):
+        end = at + 4 + int.from_bytes(whole[at:at + 4], "little") + SIGNATURE_BYTES
+        blocks.append(whole[at:end])
+        at = end
+    return whole[:HEADER_BYTES], blocks
+
+
 def make_key(folder, name):
     key = folder / f"{name}.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True, capture_output=True)
     return key
 
 
+def public_keys(*keys):
+    return b"".join(subprocess.run(["openssl", "pkey", "-pubout", "-in", key], check=True, capture_output=True).stdout for key in keys)
+
+
 def trust(daemon, *keys):
     """As an operator does."""
-    public = (subprocess.run(["openssl", "pkey", "-pubout", "-in", key], check=True, capture_output=True).stdout for key in keys)
-    (daemon.root / "trusted_keys.pem").write_bytes(b"# who builds our nodes\n" + b"".join(public))
+    (daemon.root / "trusted_keys.pem").write_bytes(b"# who builds our nodes\n" + public_keys(*keys))
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +56,26 @@ def bundle(recorded, daemon, key, tmp_path_factory):  # noqa: F811
     assert daemon.kiln("warm", path).code == 0
     done = daemon.kiln("export", path, "--sign-with", key, "-o", made)
     assert done.code == 0 and f"{len(KERNELS)} artifacts in" in done.error, done
+    return made
+
+
+def large_kernels(daemon, count):
+    """Compiles kernels that have a megabyte each in the store, of which zstd saves a quarter."""
+    source = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n// "
+    seed = random.Random(8)
+    with package.Client(root=str(daemon.root)) as client:
+        for _ in range(count):
+            client.compile(package.CompileRequest(source + base64.b64encode(seed.randbytes(768 << 10)).decode(), "cuda:90", kind="ptx", job="large"))
+
+
+@pytest.fixture(scope="module")
+def large_bundle(daemon, key, tmp_path_factory):
+    """30 artifacts in many blocks."""
+    folder = tmp_path_factory.mktemp("large")
+    made = folder / "large.bundle"
+    with daemon.beside(folder) as other:
+        large_kernels(other, 30)
+        assert other.kiln("export", "--all", "--sign-with", key, "-o", made).code == 0
     return made
 
 
@@ -70,18 +111,17 @@ def test_what_is_imported_is_what_was_exported(daemon, bundle, key, other_daemon
 
 @pytest.mark.parametrize("fault, words", [
     ("no list of keys", "no key is trusted"), ("another key", "no key in"), ("others may write the list", "chown and chmod"),
-    ("no key in the list", "has no public key"), ("unsigned", "is not signed"), ("a byte", "no key in"), ("blocks of another bundle", "no key in"),
+    ("no key in the list", "has no Ed25519 public key"), ("unsigned", "is not signed"), ("a byte", "no key in"), ("blocks of another bundle", "no key in"),
     ("cut off", "cut off"), ("cut off between blocks", "cut off"), ("foreign", "is no bundle"), ("newer", "version 2"), ("empty", "is no bundle")])
 def test_a_bundle_that_is_not_as_a_trusted_key_signed_it_is_refused(recorded, bundle, daemon, key, other_daemon, tmp_path, fault, words):  # noqa: F811
     whole = bundle.read_bytes()
-    header, first_size = 40, int.from_bytes(whole[40:44], "little")
-    first_block = whole[header:header + 4 + first_size + 64]
+    header, blocks = blocks_of(whole)
     path = tmp_path / "faulty.bundle"
     path.write_bytes({
         "a byte": whole[:100] + bytes([whole[100] ^ 1]) + whole[101:],
         "blocks of another bundle": whole[:8] + os.urandom(32) + whole[40:],
         "cut off": whole[:-10],
-        "cut off between blocks": whole[:header] + first_block,
+        "cut off between blocks": header + blocks[0],
         "foreign": b"PK" + whole[2:],
         "newer": whole[:7] + b"\2" + whole[8:],
         "empty": b"",
@@ -106,12 +146,74 @@ def test_a_bundle_that_is_not_as_a_trusted_key_signed_it_is_refused(recorded, bu
         assert other.kiln("verify").code == 0
 
 
+def test_what_does_not_fit_into_the_store_is_left_out_and_pushes_nothing_out(daemon, large_bundle, key, tmp_path):
+    with daemon.beside(tmp_path, KILN_STORE_SIZE="16MiB") as small:
+        trust(small, key)
+        done = small.kiln("import", large_bundle, "--json")
+        first = done.objects()[0]
+        assert done.code == 1 and first["stored"] > 10 and first["no_room"] > 5 and first["stored"] + first["no_room"] == 30, first
+        assert len(small.kiln("ls", "--json").objects()) == first["stored"]
+        assert 0 < small.kiln("stats", "--json").objects()[0]["leased"] < first["stored"]
+        again = small.kiln("import", large_bundle)
+        assert again.code == 1 and f"0 artifacts stored, {first['stored']} there already" in again.error, again
+        assert f"{first['no_room']} artifacts left out: the store is full" in again.error and "  k for cuda:90\n" in again.error, again
+        assert "try: 'kiln doctor', a larger store.size" in again.error, again
+        assert small.kiln("verify").code == 0
+
+
+def test_what_is_imported_is_leased_so_that_later_kernels_do_not_push_it_out(daemon, bundle, key, tmp_path):
+    with daemon.beside(tmp_path, KILN_STORE_SIZE="16MiB") as small:
+        trust(small, key)
+        assert small.kiln("import", bundle).code == 0
+        imported = {one["key"] for one in small.kiln("ls", "--json").objects()}
+        large_kernels(small, 40)
+        left = {one["key"] for one in small.kiln("ls", "--json").objects()}
+        assert len(left) < 40 and imported <= left
+
+
+def test_an_import_on_a_disk_without_space_says_so_and_stores_nothing(daemon, bundle, key, tmp_path):
+    with daemon.beside(tmp_path, KILN_STORE_FREE_DISK="64TiB") as full:
+        trust(full, key)
+        done = full.kiln("import", bundle, "-o", tmp_path / "job.kiln")
+        assert done.code == 1 and "3 artifacts left out: not stored: only" in done.error and "try: 'kiln doctor'" in done.error, done
+        assert full.kiln("ls", "--json").objects() == []
+        assert full.kiln("verify").code == 0
+
+
+def test_a_damaged_key_in_the_list_hides_no_other_and_is_named(bundle, key, other_daemon, tmp_path):
+    damaged = public_keys(make_key(tmp_path, "damaged")).replace(b"\nMCow", b"\n!!!!")
+    with other_daemon as other:
+        keys = other.root / "trusted_keys.pem"
+        keys.write_bytes(damaged + public_keys(make_key(tmp_path, "another")))
+        refused = other.kiln("import", bundle)
+        assert refused.code == 2 and "no Ed25519 public key stands at line 1)" in refused.error, refused
+        keys.write_bytes(damaged + public_keys(key))
+        assert other.kiln("import", bundle).code == 0
+        warnings = [line for line in other.log.read_text().splitlines() if "the list of trusted keys" in line]
+        assert len(warnings) == 2 and all("where=\"line 1\"" in line and str(keys) in line for line in warnings), warnings
+
+
+def test_trusted_keys_lie_beside_the_configuration_file_that_is_named(bundle, key, other_daemon, tmp_path):
+    configuration = tmp_path / "configuration"
+    configuration.mkdir(0o755)
+    (configuration / "kilnd.toml").write_text("")
+    other_daemon.arguments = ["--config", configuration / "kilnd.toml"]
+    with other_daemon as other:
+        trust(other, key)
+        refused = other.kiln("import", bundle)
+        keys = configuration / "trusted_keys.pem"
+        assert refused.code == 2 and f"openssl pkey -pubout -in builder.pem >>{keys}" in refused.error, refused
+        keys.write_bytes(public_keys(key))
+        assert other.kiln("import", bundle).code == 0
+
+
 def test_artifacts_of_a_toolchain_that_is_not_here_are_left_out_by_name(bundle, key, daemon, tmp_path):
     (tmp_path / "toolchains").mkdir()
     with daemon.beside(tmp_path, KILN_TOOLCHAIN_DIRECTORIES=str(tmp_path / "toolchains")) as other:
         trust(other, key)
         done = other.kiln("import", bundle)
         assert done.code == 1 and "3 artifacts left out: compiled by triton==3.6.0" in done.error and "kiln toolchain add triton==3.6.0" in done.error, done
+        assert all(f"  {kernel} for cuda:90\n" in done.error for kernel in KERNELS), done
         assert other.kiln("ls", "--json").objects() == []
 
 
@@ -130,6 +232,82 @@ def test_an_export_says_what_it_lacks_and_never_leaves_half_a_file(recorded, dae
     assert daemon.kiln("export", "--all", "-o", tmp_path / "no folder" / "out").code == 2
     assert daemon.kiln("export", "--all", "--target", "sm_90", "-o", out).code == 2
     assert not out.exists() and not list(tmp_path.glob("*.unfinished"))
+
+
+def has_open(process, folder):
+    """Whether the process has a file of that folder open."""
+    try:
+        return any(os.readlink(each).startswith(f"{folder}/") for each in os.scandir(f"/proc/{process.pid}/fd"))
+    except OSError:
+        return False  # a descriptor was closed meanwhile
+
+
+def test_ctrl_c_leaves_no_part_of_a_bundle_or_manifest(daemon, bundle, key, other_daemon, tmp_path):
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "imported").mkdir()
+    for _ in range(100):
+        exporting = daemon.start_kiln("export", "--all", "--sign-with", key, "-o", tmp_path / "exported" / "x.bundle")
+        # By steps, each shorter than the file is open, since an export can end within a look.
+        while exporting.poll() is None:
+            exporting.send_signal(signal.SIGSTOP)
+            if has_open(exporting, tmp_path / "exported"):
+                break
+            exporting.send_signal(signal.SIGCONT)
+        exporting.send_signal(signal.SIGINT)
+        exporting.send_signal(signal.SIGCONT)
+        exporting.communicate()
+        left = os.listdir(tmp_path / "exported")
+        assert left in ([], ["x.bundle"]), left
+        if exporting.returncode == -signal.SIGINT and not left:
+            break
+        (tmp_path / "exported" / "x.bundle").unlink(missing_ok=True)
+    else:
+        pytest.fail("every export had ended before the signal")
+    with other_daemon as other:
+        trust(other, key)
+        command = other.kiln_command("import", "-", "-o", tmp_path / "imported" / "job.kiln")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=other.environment()) as importing:
+            importing.stdin.write(bundle.read_bytes()[:-1])
+            importing.stdin.flush()
+            while importing.poll() is None and not has_open(importing, tmp_path / "imported"):
+                pass
+            importing.send_signal(signal.SIGINT)
+        assert importing.returncode == -signal.SIGINT and os.listdir(tmp_path / "imported") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, as root alone may")
+def test_a_full_disk_leaves_no_part_of_a_bundle_or_manifest(recorded, daemon, bundle, key, other_daemon, tmp_path):  # noqa: F811
+    """The disk is in a mount namespace of the command's own, and gone with it."""
+    small = tmp_path / "small"
+    small.mkdir()
+
+    def on_a_small_disk(command, environment):
+        script = 'cd "$1" && mount -t tmpfs -o size=8k none . && cd "$1" && shift && "$@"; code=$?; ls -A; exit $code'
+        return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", small, *command], env=environment, capture_output=True, text=True, check=False)
+
+    with other_daemon as other:
+        trust(other, key)
+        for command, environment in (
+                (daemon.kiln_command("export", recorded[0], "--sign-with", key, "-o", "x.bundle"), daemon.environment()),
+                (daemon.kiln_command("manifest", "merge", recorded[0], "-o", "merged.kiln"), daemon.environment()),
+                (other.kiln_command("import", bundle, "-o", "job.kiln"), other.environment())):
+            done = on_a_small_disk(command, environment)
+            assert done.returncode == 2 and f"{command[-1]}: No space left on device" in done.stderr, done
+            assert done.stdout == "", done
+
+
+def test_a_manifest_of_lines_goes_with_its_bundle_and_several_do_not(recorded, daemon, key, other_daemon, tmp_path):  # noqa: F811
+    lines = tmp_path / "job.jsonl"
+    lines.write_text(daemon.kiln("manifest", "show", recorded[0], "--json").out)
+    assert daemon.kiln("export", lines, "--sign-with", key, "-o", tmp_path / "x.bundle").error.count("\n") == 1
+    several = daemon.kiln("export", lines, recorded[0], "--sign-with", key, "-o", tmp_path / "several.bundle")
+    assert several.code == 0 and "a bundle takes one file" in several.error, several
+    with other_daemon as other:
+        trust(other, key)
+        assert other.kiln("import", tmp_path / "x.bundle", "-o", tmp_path / "back.jsonl").code == 0
+        assert (tmp_path / "back.jsonl").read_bytes() == lines.read_bytes()
+        assert other.kiln("wait", tmp_path / "back.jsonl", "--timeout", "1m").code == 0
+        assert other.kiln("import", tmp_path / "several.bundle", "-o", tmp_path / "none").code == 2
 
 
 def test_a_manifest_that_others_may_write_does_not_go_with_the_bundle(recorded, daemon, key, other_daemon, tmp_path):  # noqa: F811
@@ -159,13 +337,64 @@ def test_an_export_is_of_a_job_or_a_target(daemon, kiln, other_daemon, key, tmp_
         assert (tmp_path / "x.bundle").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_import_that_is_killed_is_run_again_and_ends_whole(bundle, key, other_daemon):
+def test_a_daemon_that_is_killed_during_an_import_has_whole_artifacts_and_takes_the_rest_later(large_bundle, key, other_daemon, tmp_path):
+    header, blocks = blocks_of(large_bundle.read_bytes())
+    assert len(blocks) > 5
+    # The last artifacts are held back, so that the import cannot have ended.
+    (tmp_path / "begun.bundle").write_bytes(header + b"".join(blocks[:-2]))
     with other_daemon as other:
         trust(other, key)
-        running = other.start_kiln("import", bundle)
+        importing = other.start_kiln("import", tmp_path / "begun.bundle")
+        while not (before := other.kiln("ls", "--json").objects()):
+            pass
         other.kill()
-        running.wait(60)
+        importing.communicate()
+        assert importing.returncode == 2
     with other_daemon as other:
-        assert other.kiln("import", bundle).code == 0
-        assert len(other.kiln("ls", "--json").objects()) == len(KERNELS)
+        stored = [one["key"] for one in other.kiln("ls", "--json").objects()]
+        assert len(before) <= len(stored) < 30
         assert other.kiln("verify").code == 0
+        assert all(other.kiln("inspect", one).code == 0 for one in stored)
+        done = other.kiln("import", large_bundle, "--json")
+        again = done.objects()[0]
+        assert done.code == 0 and (again["stored"], again["there_already"]) == (30 - len(stored), len(stored)), again
+        assert other.kiln("verify").code == 0
+
+
+def test_blocks_in_another_order_are_refused(large_bundle, key, other_daemon, tmp_path):
+    header, blocks = blocks_of(large_bundle.read_bytes())
+    blocks[1], blocks[2] = blocks[2], blocks[1]
+    (tmp_path / "swapped").write_bytes(header + b"".join(blocks))
+    with other_daemon as other:
+        trust(other, key)
+        done = other.kiln("import", tmp_path / "swapped")
+        assert done.code == 2 and "no key in" in done.error, done
+        # The first stands where it was.
+        assert 0 < len(other.kiln("ls", "--json").objects()) < 30 / 2
+
+
+def signed_block(key, bundle_id, number, content, folder):
+    """A block, made of this BundleBlock as docs/bundle.md says."""
+    (folder / "content").write_bytes(content)
+    frame = subprocess.run(["zstd", "-q", "-c", folder / "content"], capture_output=True, check=True).stdout
+    (folder / "signed").write_bytes(b"kiln-bundle-1\n" + bundle_id + number.to_bytes(8, "little") + hashlib.sha256(frame).digest())
+    signature = subprocess.run(["openssl", "pkeyutl", "-sign", "-rawin", "-inkey", key, "-in", folder / "signed"], capture_output=True, check=True).stdout
+    return len(frame).to_bytes(4, "little") + frame + signature
+
+
+def test_a_damaged_artifact_that_was_signed_is_left_out_by_key_and_the_others_are_taken(bundle, key, other_daemon, tmp_path):
+    header, blocks = blocks_of(bundle.read_bytes())
+    content = subprocess.run(["zstd", "-dqc"], input=blocks[0][4:-SIGNATURE_BYTES], capture_output=True, check=True).stdout
+    damaged = content.replace(b'{"', b'}"', 1)  # the first artifact's document
+    assert damaged != content
+    path = tmp_path / "damaged.bundle"
+    path.write_bytes(header + signed_block(key, header[8:], 0, damaged, tmp_path) + b"".join(blocks[1:]))
+    with other_daemon as other:
+        trust(other, key)
+        done = other.kiln("import", path)
+        assert done.code == 1 and f"{len(KERNELS) - 1} artifacts stored" in done.error and "left out: " in done.error, done
+        stored = {one["key"] for one in other.kiln("ls", "--json").objects()}
+        assert len(stored) == len(KERNELS) - 1 and other.kiln("verify").code == 0
+        assert other.kiln("import", bundle).code == 0
+        left_out, = {one["key"] for one in other.kiln("ls", "--json").objects()} - stored
+        assert f"left out: {left_out}: " in done.error, done

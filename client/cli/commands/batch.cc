@@ -265,6 +265,7 @@ class Batch {
       bytes_ += BytesOf(*item.answer);
     } else {
       ++failed_;
+      if (options_.on_failure) options_.on_failure(item.name, item.answer.status());
     }
     Show(item);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,8 @@ struct BatchOptions {
   std::string nvdisasm;
   // Where answers are written; may be null.
   OutputDirectory* output = nullptr;
+  // Hears of each request that failed, from one thread at a time; may be empty.
+  std::function<void(const std::string& name, const absl::Status& status)> on_failure;
 };
 
 // Asks for everything in `next`, prints each answer and then a summary: JSON lines, a table, or

@@ -13,7 +13,6 @@
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/requests/bundle_writer.h"
-#include "client/cli/requests/manifest_reader.h"
 #include "client/cli/requests/own_entries.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
@@ -167,16 +166,17 @@ ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Co
 // The manifest has keys that decide what jobs are given, and whoever imports it passes them on as
 // trusted.
 absl::Status AddManifest(const ExportArguments& arguments, BundleWriter& writer, Session& session) {
-  if (arguments.files.size() != 1 || !ManifestReader::IsManifest(arguments.files.front())) {
-    return absl::OkStatus();
-  }
-  const auto trusted = TrustedFile::Open(arguments.files.front());
+  if (arguments.files.empty()) return absl::OkStatus();
+  const std::string& path = arguments.files.front();
+  const bool is_one_file = arguments.files.size() == 1 && path != "-";
+  const auto trusted = is_one_file ? TrustedFile::Open(path) : std::nullopt;
   if (trusted) return writer.AddManifest(trusted->path());
-  session.console().err << fmt::format(
-      "  without the manifest: others than you and root may have written {}\n  try: copy it, if "
-      "you "
-      "trust its keys\n",
-      Printable(arguments.files.front()));
+  session.console().err
+      << (is_one_file
+              ? fmt::format("  without the manifest: others than you and root may have written {}\n"
+                            "  try: copy it, if you trust its keys\n",
+                            Printable(path))
+              : "  without a manifest: a bundle takes one file\n  try: kiln manifest merge\n");
   return absl::OkStatus();
 }
 

@@ -1,13 +1,9 @@
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
@@ -15,12 +11,12 @@
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
+#include "client/cli/output/unfinished_file.h"
 #include "client/cli/requests/bundle_reader.h"
 #include "client/rpc/admin_client.h"
 #include "kiln/v1/bundle.pb.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
-#include "storage/base/unique_fd.h"
 #include "storage/bundle/zstd_frame.h"
 
 namespace kiln::cli {
@@ -33,18 +29,34 @@ struct ImportArguments {
   std::string manifest;
 };
 
+constexpr size_t kNamesMax = 10;
+
+// Artifacts that are not stored for one reason.
+struct LeftOut {
+  uint64_t count = 0;
+  std::vector<std::string> names;  // of the first
+  std::string why;                 // of the first, as the daemon says it
+
+  void Add(const ImportedArtifact& one) {
+    if (count++ == 0) why = Printable(one.why());
+    if (names.size() == kNamesMax) return;
+    names.push_back(fmt::format("{} for {}", Printable(one.name()), TargetName(one.target())));
+  }
+};
+
 // What became of the artifacts.
 struct Imported {
   uint64_t stored = 0;
   uint64_t there = 0;
   uint64_t damaged = 0;
-  std::map<std::string, uint64_t> targets;       // of those that are in the store now
-  std::map<std::string, uint64_t> no_toolchain;  // by toolchain
-  std::optional<uint64_t> end;                   // how many there should be
+  std::map<std::string, uint64_t> targets;      // of those that are in the store now
+  std::map<std::string, LeftOut> no_toolchain;  // by toolchain
+  LeftOut no_room;
+  std::optional<uint64_t> end;  // how many there should be
 
   uint64_t left_out() const {
-    uint64_t count = damaged;
-    for (const auto& [toolchain, of_it] : no_toolchain) count += of_it;
+    uint64_t count = damaged + no_room.count;
+    for (const auto& [toolchain, of_it] : no_toolchain) count += of_it.count;
     return count;
   }
   uint64_t all() const { return stored + there + left_out(); }
@@ -58,7 +70,10 @@ struct Imported {
         ++there;
         break;
       case ImportedArtifact::NO_TOOLCHAIN:
-        ++no_toolchain[one.toolchain()];
+        no_toolchain[one.toolchain()].Add(one);
+        return;
+      case ImportedArtifact::NO_ROOM:
+        no_room.Add(one);
         return;
       default:
         ++damaged;
@@ -69,59 +84,9 @@ struct Imported {
   }
 };
 
-// The manifest that came in the bundle. The file appears under its name at the end.
-class ManifestFile {
- public:
-  // Without a path the manifest is passed over.
-  static absl::StatusOr<std::unique_ptr<ManifestFile>> Create(const std::string& path) {
-    std::unique_ptr<ManifestFile> made(new ManifestFile(path));
-    if (path.empty()) return made;
-    (void)::unlink(made->unfinished_.c_str());
-    // Nobody else may write it, or no warm takes its keys.
-    made->file_.Reset(
-        ::open(made->unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (!made->file_) return ErrnoStatus(errno, path);
-    return made;
-  }
-  ~ManifestFile() {
-    if (file_) (void)::unlink(unfinished_.c_str());
-  }
-  ManifestFile(const ManifestFile&) = delete;
-  ManifestFile& operator=(const ManifestFile&) = delete;
-
-  absl::Status Append(std::string_view part) {
-    bytes_ += part.size();
-    while (file_ && !part.empty()) {
-      const ssize_t written = ::write(file_.get(), part.data(), part.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return ErrnoStatus(errno, path_);
-      part.remove_prefix(static_cast<size_t>(written));
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Finish() {
-    if (!file_) return absl::OkStatus();
-    if (bytes_ == 0) return NotFound("the bundle brings no manifest");
-    if (::fsync(file_.get()) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) {
-      return ErrnoStatus(errno, path_);
-    }
-    file_.Reset();
-    return absl::OkStatus();
-  }
-
- private:
-  explicit ManifestFile(std::string path)
-      : path_(std::move(path)), unfinished_(fmt::format("{}.{}.unfinished", path_, ::getpid())) {}
-
-  const std::string path_;
-  const std::string unfinished_;
-  UniqueFd file_;  // none: it has its name, or is not wanted
-  uint64_t bytes_ = 0;
-};
-
 // The daemon checks the signature of each block. So what is read here of a block was signed.
 absl::Status ImportAll(BundleReader& bundle, AdminClient& admin, Session& session,
-                       ManifestFile& manifest, Imported& imported) {
+                       UnfinishedFile* manifest, Imported& imported) {
   Progress progress(session.console(), SystemClock(), std::nullopt, std::chrono::seconds(10));
   while (true) {
     KILN_ASSIGN_OR_RETURN(std::optional<BundleFrame> block, bundle.Next());
@@ -140,7 +105,7 @@ absl::Status ImportAll(BundleReader& bundle, AdminClient& admin, Session& sessio
                           DecompressFrame(request.frame(), limits::kBundleBlockBytesMax));
     v1::BundleBlock read;
     if (!read.ParseFromString(content)) return DataLoss("the bundle is damaged");
-    KILN_RETURN_IF_ERROR(manifest.Append(read.manifest()));
+    if (manifest != nullptr) KILN_RETURN_IF_ERROR(CannotRun(manifest->Write(read.manifest())));
     if (read.has_end()) imported.end = read.end().artifacts();
   }
   if (imported.end == imported.all()) return absl::OkStatus();
@@ -148,13 +113,28 @@ absl::Status ImportAll(BundleReader& bundle, AdminClient& admin, Session& sessio
                   FormatCount(imported.all(), "artifact"));
 }
 
+void Tell(const LeftOut& left_out, std::string_view why, std::string_view advice,
+          Console& console) {
+  console.err << fmt::format("{} left out: {}\n", FormatCount(left_out.count, "artifact"), why);
+  for (const std::string& name : left_out.names) console.err << fmt::format("  {}\n", name);
+  if (left_out.count > left_out.names.size()) {
+    console.err << fmt::format("  and {} more\n", left_out.count - left_out.names.size());
+  }
+  console.err << fmt::format("  try: {}, and import again\n", advice);
+}
+
 void Report(const Imported& imported, Session& session) {
   Console& console = session.console();
   if (session.json()) {
+    Json no_toolchain = Json::object();
+    for (const auto& [toolchain, left_out] : imported.no_toolchain) {
+      no_toolchain[toolchain] = left_out.count;
+    }
     console.out << Dump(Json{{"stored", imported.stored},
                              {"there_already", imported.there},
                              {"damaged", imported.damaged},
-                             {"no_toolchain", imported.no_toolchain},
+                             {"no_toolchain", no_toolchain},
+                             {"no_room", imported.no_room.count},
                              {"targets", imported.targets}})
                 << std::endl;
     return;
@@ -164,12 +144,21 @@ void Report(const Imported& imported, Session& session) {
   for (const auto& [target, count] : imported.targets) {
     console.err << fmt::format("  {}: {}\n", target, count);
   }
-  for (const auto& [toolchain, count] : imported.no_toolchain) {
-    console.err << fmt::format(
-        "{} left out: compiled by {}, and no toolchain here has its fingerprint\n"
-        "  try: kiln toolchain add {}, and import again\n",
-        FormatCount(count, "artifact"), toolchain, toolchain);
+  for (const auto& [toolchain, left_out] : imported.no_toolchain) {
+    Tell(left_out,
+         fmt::format("compiled by {}, and no toolchain here has its fingerprint",
+                     Printable(toolchain)),
+         fmt::format("kiln toolchain add {}", Printable(toolchain)), console);
   }
+  if (imported.no_room.count > 0) {
+    Tell(imported.no_room, imported.no_room.why,
+         "'kiln doctor', a larger store.size, or make room with 'kiln evict --to'", console);
+  }
+}
+
+absl::Status FinishManifest(UnfinishedFile& manifest) {
+  if (manifest.bytes() == 0) return NotFound("the bundle brings no manifest");
+  return manifest.Finish();
 }
 
 absl::StatusOr<ExitCode> RunImport(const ImportArguments& arguments, Session& session) {
@@ -177,11 +166,15 @@ absl::StatusOr<ExitCode> RunImport(const ImportArguments& arguments, Session& se
                         CannotRun(About(arguments.file, BundleReader::Open(arguments.file))));
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
   Imported imported;
-  KILN_ASSIGN_OR_RETURN(const auto manifest, CannotRun(ManifestFile::Create(arguments.manifest)));
-  const absl::Status status = ImportAll(bundle, *admin, session, *manifest, imported);
+  std::unique_ptr<UnfinishedFile> manifest;
+  if (!arguments.manifest.empty()) {
+    // Nobody else may write it, or no warm takes its keys.
+    KILN_ASSIGN_OR_RETURN(manifest, CannotRun(UnfinishedFile::Create(arguments.manifest, 0644)));
+  }
+  const absl::Status status = ImportAll(bundle, *admin, session, manifest.get(), imported);
   if (imported.all() > 0 || status.ok()) Report(imported, session);
   KILN_RETURN_IF_ERROR(CannotRun(About(arguments.file, status)));
-  KILN_RETURN_IF_ERROR(CannotRun(About(arguments.manifest, manifest->Finish())));
+  if (manifest != nullptr) KILN_RETURN_IF_ERROR(CannotRun(FinishManifest(*manifest)));
   return imported.left_out() == 0 ? kOk : kFailed;
 }
 

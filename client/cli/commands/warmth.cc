@@ -1,12 +1,12 @@
 #include "client/cli/commands/warmth.h"
 
-#include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/cli/commands/errors.h"
 #include "client/cli/output/enum_names.h"
@@ -29,23 +29,57 @@ bool IsOfTheMoment(const absl::Status& status) {
          absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
 }
 
-// What is known of the requests so far.
+// How many requests there are of a kind, and the names of the first. A manifest may have millions.
+class FirstNames {
+ public:
+  void Add(uint64_t at, std::string name) {
+    names_.emplace(at, std::move(name));
+    if (names_.size() > kNamesShownMax) names_.erase(std::prev(names_.end()));
+  }
+  void Remove(uint64_t at) { names_.erase(at); }
+
+  Json AsJson() const {
+    Json names = Json::array();
+    for (const auto& [at, name] : names_) names.push_back(name);
+    return names;
+  }
+  void Print(Console& console, const char* title, uint64_t count) const {
+    for (const auto& [at, name] : names_) {
+      console.out << "  " << title << ": " << Printable(name) << '\n';
+    }
+    if (count > names_.size()) {
+      console.out << fmt::format("  {}: {} more\n", title, count - names_.size());
+    }
+  }
+  std::string First() const { return names_.empty() ? "" : names_.begin()->second; }
+
+ private:
+  std::map<uint64_t, std::string> names_;  // by position
+};
+
+// What is known of the requests so far. Holds a bit for each request.
 class Warmth {
  public:
   explicit Warmth(const WarmthQuestion& question) : question_(question) {}
 
-  // Asks for what was missing the last time, or for everything. Compiles nothing.
+  // Asks for everything that is not known to be stored or to fail. Compiles nothing.
   absl::Status Ask(Client& client, const CallOptions& call) {
     KILN_ASSIGN_OR_RETURN(
         NamedRequestSource source,
         CannotRun(OpenRequests(question_.files, question_.shape, question_.shard)));
     uint64_t position = 0;
-    std::map<uint64_t, std::pair<uint64_t, std::string>> sent;  // position and name, by index
+    uint64_t sent = 0;
+    // Position and name, by index; of what has no answer yet.
+    std::map<uint64_t, std::pair<uint64_t, std::string>> under_way;
     const auto next = [&](v1::CompileRequest& request) {
       while (auto named = source()) {
         const MutexLock lock(mutex_);
         const uint64_t at = position++;
-        if (was_asked_ && !missing_.contains(at)) continue;
+        if (at == is_missing_.size()) {
+          is_missing_.push_back(true);  // until it is answered
+          ++missing_;
+        }
+        if (!is_missing_[at]) continue;
         if (!named->request.ok()) {
           Fail(at, named->name, named->request.status());
           continue;
@@ -55,7 +89,7 @@ class Warmth {
         request = *std::move(named->request);
         request.set_cache_policy(v1::CACHE_POLICY_ONLY_IF_CACHED);
         request.set_priority(v1::PRIORITY_BACKGROUND);
-        sent[sent.size()] = {at, std::move(name)};
+        under_way[sent++] = {at, std::move(name)};
         return true;
       }
       return false;
@@ -67,7 +101,7 @@ class Warmth {
         client.CompileMany(next,
                            [&](uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
                              const MutexLock lock(mutex_);
-                             const auto& [at, name] = sent.at(index);
+                             const auto [at, name] = std::move(under_way.extract(index).mapped());
                              const absl::Status status = Note(at, name, answer.status());
                              if (failed.ok()) failed = status;
                            },
@@ -75,81 +109,71 @@ class Warmth {
     KILN_RETURN_IF_ERROR(ended);
     KILN_RETURN_IF_ERROR(failed);
     was_asked_ = true;
-    total_ = position;
     return absl::OkStatus();
   }
 
-  bool IsDone() const { return was_asked_ && missing_.empty(); }
-  bool IsComplete() const { return IsDone() && failed_.empty(); }
-  uint64_t total() const { return total_; }
-  uint64_t known() const { return total_ - missing_.size(); }
-  std::string FirstMissing() const { return missing_.empty() ? "" : missing_.begin()->second; }
+  bool IsDone() const { return was_asked_ && missing_ == 0; }
+  bool IsComplete() const { return IsDone() && failed_ == 0; }
+  uint64_t total() const { return is_missing_.size(); }
+  uint64_t known() const { return total() - missing_; }
+  std::string FirstMissing() const { return missing_names_.First(); }
 
   void Print(Session& session) const {
     Console& console = session.console();
     const char* const state = IsComplete() ? "complete" : IsDone() ? "failed" : "partial";
-    const uint64_t stored = known() - failed_.size();
+    const uint64_t stored = known() - failed_;
     if (session.json()) {
       console.out << Dump(Json{{"state", state},
-                               {"total", total_},
+                               {"total", total()},
                                {"stored", stored},
-                               {"failed", Names(failed_)},
-                               {"missing", Names(missing_)},
-                               {"missing_count", missing_.size()}})
+                               {"failed", failed_names_.AsJson()},
+                               {"missing", missing_names_.AsJson()},
+                               {"missing_count", missing_}})
                   << std::endl;
       return;
     }
-    console.out << fmt::format("{}: {} of {} stored", state, stored, FormatCount(total_, "kernel"));
-    if (!failed_.empty()) console.out << fmt::format(", {} not compiling", failed_.size());
+    console.out << fmt::format("{}: {} of {} stored", state, stored,
+                               FormatCount(total(), "kernel"));
+    if (failed_ > 0) console.out << fmt::format(", {} not compiling", failed_);
     console.out << '\n';
-    PrintNames(console, "missing", missing_);
-    PrintNames(console, "does not compile", failed_);
+    missing_names_.Print(console, "missing", missing_);
+    failed_names_.Print(console, "does not compile", failed_);
     console.out.flush();
   }
 
  private:
-  using Named = std::map<uint64_t, std::string>;  // by position
-
   absl::Status Note(uint64_t at, const std::string& name, const absl::Status& answer)
       KILN_REQUIRES(mutex_) {
     if (IsOfTheMoment(answer)) return answer;
-    missing_.erase(at);
+    SetMissing(at, absl::IsNotFound(answer));
     if (absl::IsNotFound(answer)) {
-      missing_[at] = name;
+      missing_names_.Add(at, name);
     } else if (!answer.ok()) {
       Fail(at, name, answer);
     }
     return absl::OkStatus();
   }
   void Fail(uint64_t at, const std::string& name, const absl::Status& why) KILN_REQUIRES(mutex_) {
-    missing_.erase(at);
-    failed_[at] = fmt::format("{}: {}", name, Message(why).substr(0, Message(why).find('\n')));
+    SetMissing(at, false);
+    ++failed_;
+    failed_names_.Add(at,
+                      fmt::format("{}: {}", name, Message(why).substr(0, Message(why).find('\n'))));
   }
-
-  static Json Names(const Named& named) {
-    Json names = Json::array();
-    for (const auto& [at, name] : named) {
-      if (names.size() < kNamesShownMax) names.push_back(name);
-    }
-    return names;
-  }
-  static void PrintNames(Console& console, const char* title, const Named& named) {
-    size_t shown = 0;
-    for (const auto& [at, name] : named) {
-      if (shown++ == kNamesShownMax) break;
-      console.out << "  " << title << ": " << Printable(name) << '\n';
-    }
-    if (named.size() > kNamesShownMax) {
-      console.out << fmt::format("  {}: {} more\n", title, named.size() - kNamesShownMax);
-    }
+  void SetMissing(uint64_t at, bool is_missing) KILN_REQUIRES(mutex_) {
+    if (is_missing_[at]) --missing_;
+    if (is_missing) ++missing_;
+    is_missing_[at] = is_missing;
+    missing_names_.Remove(at);
   }
 
   const WarmthQuestion& question_;
-  Mutex mutex_;  // requests are read on one thread and answered on another
-  Named missing_;
-  Named failed_;
-  uint64_t total_ = 0;
-  bool was_asked_ = false;
+  Mutex mutex_;                   // requests are read on one thread and answered on another
+  std::vector<bool> is_missing_;  // by position
+  uint64_t missing_ = 0;
+  FirstNames missing_names_;
+  uint64_t failed_ = 0;
+  FirstNames failed_names_;
+  bool was_asked_ = false;  // for everything
 };
 
 ExitCode CodeOf(const Warmth& warmth) { return warmth.IsComplete() ? kOk : kFailed; }
@@ -159,7 +183,7 @@ ExitCode CodeOf(const Warmth& warmth) { return warmth.IsComplete() ? kOk : kFail
 absl::StatusOr<ExitCode> ShowWarmth(const WarmthQuestion& question, Session& session) {
   KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
   Warmth warmth(question);
-  KILN_RETURN_IF_ERROR(CannotRun(warmth.Ask(*client, session.Call(kQuestionTime))));
+  KILN_RETURN_IF_ERROR(CannotRun(warmth.Ask(*client, session.Call())));
   warmth.Print(session);
   return CodeOf(warmth);
 }

@@ -1,6 +1,5 @@
 #include "client/cli/output/output_directory.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cassert>
@@ -12,34 +11,10 @@
 #include "client/cli/output/file_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
-#include "storage/base/filesystem.h"
-#include "storage/base/unique_fd.h"
+#include "client/cli/output/unfinished_file.h"
 
 namespace kiln::cli {
 namespace {
-
-// Hidden, and of this process alone, so that two commands may write to one folder.
-std::string TemporaryName(const std::string& path) {
-  const size_t slash = path.rfind('/') + 1;
-  return fmt::format("{}.{}.{}.tmp", path.substr(0, slash), path.substr(slash), ::getpid());
-}
-
-// Names the file when it is whole, so that nothing stays of a command that is interrupted. False
-// where the file system has no files without a name, something has that name, or a write failed.
-bool WriteNewAtOnce(const std::string& path, std::string_view content) {
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  const UniqueFd file(
-      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
-  while (file && !content.empty()) {
-    const ssize_t written = ::write(file.get(), content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  const std::string nameless = fmt::format("/proc/self/fd/{}", file.get());
-  return file &&
-         ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
-}
 
 Json Describe(const std::string& name, const std::string& file,
               const v1::CompileResponse& response) {
@@ -55,16 +30,9 @@ Json Describe(const std::string& name, const std::string& file,
 }  // namespace
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  if (WriteNewAtOnce(path, content)) return absl::OkStatus();
-  const std::string temporary = TemporaryName(path);
-  OsFilesystem().Remove(temporary).IgnoreError();  // of a dead process with our number
-  if (const absl::Status written = OsFilesystem().WriteNew(temporary, content, 0666);
-      !written.ok()) {
-    return Annotate(written, path);
-  }
-  absl::Status renamed = OsFilesystem().Rename(temporary, path);
-  if (!renamed.ok()) OsFilesystem().Remove(temporary).IgnoreError();
-  return renamed;
+  KILN_ASSIGN_OR_RETURN(const auto file, UnfinishedFile::Create(path, 0666));
+  KILN_RETURN_IF_ERROR(file->Write(content));
+  return file->Finish();
 }
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(std::string path) {

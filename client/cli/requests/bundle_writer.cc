@@ -1,11 +1,8 @@
 #include "client/cli/requests/bundle_writer.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <utility>
 
@@ -17,31 +14,16 @@ namespace kiln::cli {
 
 absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(std::string path,
                                                                    std::optional<SigningKey> key) {
-  std::string unfinished = fmt::format("{}.{}.unfinished", path, ::getpid());
-  (void)::unlink(unfinished.c_str());
   // It has sources of all users.
-  UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) return ErrnoStatus(errno, path);
-  std::unique_ptr<BundleWriter> writer(
-      new BundleWriter(std::move(path), std::move(unfinished), std::move(file), std::move(key)));
+  KILN_ASSIGN_OR_RETURN(auto file, UnfinishedFile::Create(std::move(path), 0600));
+  std::unique_ptr<BundleWriter> writer(new BundleWriter(std::move(file), std::move(key)));
   writer->id_.resize(kBundleIdBytes);
   if (::getrandom(writer->id_.data(), kBundleIdBytes, 0) != ssize_t{kBundleIdBytes}) {
     return ErrnoStatus(errno, "getrandom");
   }
-  KILN_RETURN_IF_ERROR(writer->Write(kBundleMagic));
-  KILN_RETURN_IF_ERROR(writer->Write(writer->id_));
+  KILN_RETURN_IF_ERROR(writer->file_->Write(kBundleMagic));
+  KILN_RETURN_IF_ERROR(writer->file_->Write(writer->id_));
   return writer;
-}
-
-BundleWriter::BundleWriter(std::string path, std::string unfinished, UniqueFd file,
-                           std::optional<SigningKey> key)
-    : path_(std::move(path)),
-      unfinished_(std::move(unfinished)),
-      file_(std::move(file)),
-      key_(std::move(key)) {}
-
-BundleWriter::~BundleWriter() {
-  if (!unfinished_.empty()) ::unlink(unfinished_.c_str());
 }
 
 absl::StatusOr<bool> BundleWriter::Add(v1::BundleArtifact artifact) {
@@ -75,11 +57,8 @@ absl::Status BundleWriter::Finish() {
   if (block_bytes_ > 0) KILN_RETURN_IF_ERROR(WriteBlock());
   block_.mutable_end()->set_artifacts(artifacts_);
   KILN_RETURN_IF_ERROR(WriteBlock());
-  if (::fsync(file_.get()) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) {
-    return ErrnoStatus(errno, path_);
-  }
-  unfinished_.clear();
-  return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(file_->Sync());
+  return file_->Finish();
 }
 
 // OUT_OF_RANGE: it is too large. Empties the block either way.
@@ -103,20 +82,9 @@ absl::Status BundleWriter::WriteFrame(std::string_view frame) {
   for (int shift = 0; shift < 32; shift += 8) {
     size.push_back(static_cast<char>(frame.size() >> shift));
   }
-  KILN_RETURN_IF_ERROR(Write(size));
-  KILN_RETURN_IF_ERROR(Write(frame));
-  return Write(signature);
-}
-
-absl::Status BundleWriter::Write(std::string_view bytes) {
-  bytes_ += bytes.size();
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, path_);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(file_->Write(size));
+  KILN_RETURN_IF_ERROR(file_->Write(frame));
+  return file_->Write(signature);
 }
 
 }  // namespace kiln::cli

@@ -1,11 +1,6 @@
 #include "client/cli/requests/manifest_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "client/cli/requests/manifest_frame.h"
@@ -23,21 +18,10 @@ std::string Serialized(const google::protobuf::Message& message) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(std::string path) {
-  std::string unfinished = fmt::format("{}.{}.unfinished", path, ::getpid());
-  (void)::unlink(unfinished.c_str());
-  UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!file) return ErrnoStatus(errno, path);
-  std::unique_ptr<ManifestWriter> writer(
-      new ManifestWriter(std::move(path), std::move(unfinished), std::move(file)));
-  KILN_RETURN_IF_ERROR(writer->Write(kManifestMagic));
-  return writer;
-}
-
-ManifestWriter::ManifestWriter(std::string path, std::string unfinished, UniqueFd file)
-    : path_(std::move(path)), unfinished_(std::move(unfinished)), file_(std::move(file)) {}
-
-ManifestWriter::~ManifestWriter() {
-  if (!unfinished_.empty()) ::unlink(unfinished_.c_str());
+  // Nobody else may write it, or no warm takes its keys.
+  KILN_ASSIGN_OR_RETURN(auto file, UnfinishedFile::Create(std::move(path), 0644));
+  KILN_RETURN_IF_ERROR(file->Write(kManifestMagic));
+  return std::unique_ptr<ManifestWriter>(new ManifestWriter(std::move(file)));
 }
 
 absl::Status ManifestWriter::Add(const NamedRequest& named) {
@@ -100,22 +84,19 @@ absl::Status ManifestWriter::Finish(const v1::ManifestOrigin& origin) {
   index_.set_sources(sources_.size());
   *index_.mutable_origin() = origin;
   KILN_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(Serialized(index_)));
-  const ManifestTrailer trailer{offset_, frame.size(), Digest::Of(frame)};
-  KILN_RETURN_IF_ERROR(Write(frame));
-  KILN_RETURN_IF_ERROR(Write(trailer.Encode()));
-  if (::fsync(file_.get()) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) {
-    return ErrnoStatus(errno, path_);
-  }
-  unfinished_.clear();
-  return absl::OkStatus();
+  const ManifestTrailer trailer{file_->bytes(), frame.size(), Digest::Of(frame)};
+  KILN_RETURN_IF_ERROR(file_->Write(frame));
+  KILN_RETURN_IF_ERROR(file_->Write(trailer.Encode()));
+  KILN_RETURN_IF_ERROR(file_->Sync());
+  return file_->Finish();
 }
 
 absl::StatusOr<v1::ManifestPlace> ManifestWriter::WriteFrame(std::string_view content) {
   KILN_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(content));
   v1::ManifestPlace place;
-  place.set_offset(offset_);
+  place.set_offset(file_->bytes());
   place.set_size(frame.size());
-  KILN_RETURN_IF_ERROR(Write(frame));
+  KILN_RETURN_IF_ERROR(file_->Write(frame));
   return place;
 }
 
@@ -131,17 +112,6 @@ absl::Status ManifestWriter::WriteOwnPage() {
   index_.set_own_entries(own_keys_.size());
   own_page_.Clear();
   own_page_bytes_ = 0;
-  return absl::OkStatus();
-}
-
-absl::Status ManifestWriter::Write(std::string_view bytes) {
-  offset_ += bytes.size();
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, path_);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
   return absl::OkStatus();
 }
 

@@ -7,26 +7,23 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "client/cli/output/unfinished_file.h"
 #include "client/cli/requests/named_request.h"
 #include "kiln/v1/manifest.pb.h"
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
-#include "storage/base/unique_fd.h"
 
 namespace kiln::cli {
 
-// Holds some 200 bytes for each request, and one page. The file appears whole or not at all: until
-// Finish it has another name beside it. Not thread-safe; blocks as a disk does.
+// Holds some 200 bytes for each request, and one page. The file appears under its name once Finish
+// has returned OK. Not thread-safe; blocks as a disk does.
 class ManifestWriter {
  public:
   // The system's own error where the folder cannot be written to.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ManifestWriter>> Create(std::string path);
-  // Without Finish: removes what it has written.
-  ~ManifestWriter();
-  ManifestWriter(const ManifestWriter&) = delete;
-  ManifestWriter& operator=(const ManifestWriter&) = delete;
 
   // A request that is in it already is only counted. REQUIRES: `named.request` is there.
   [[nodiscard]] absl::Status Add(const NamedRequest& named);
@@ -39,17 +36,13 @@ class ManifestWriter {
   uint64_t sources() const { return sources_.size(); }
 
  private:
-  ManifestWriter(std::string path, std::string unfinished, UniqueFd file);
+  explicit ManifestWriter(std::unique_ptr<UnfinishedFile> file) : file_(std::move(file)) {}
 
   absl::StatusOr<v1::ManifestPlace> WriteFrame(std::string_view content);
   absl::Status WritePage();
   absl::Status WriteOwnPage();
-  absl::Status Write(std::string_view bytes);
 
-  const std::string path_;
-  std::string unfinished_;  // "" once it is finished
-  UniqueFd file_;
-  uint64_t offset_ = 0;
+  const std::unique_ptr<UnfinishedFile> file_;
   std::unordered_map<Digest, v1::ManifestPlace, DigestHash> sources_;
   std::unordered_map<Digest, int, DigestHash> digests_;  // the request's number in the index
   v1::ManifestPage page_;

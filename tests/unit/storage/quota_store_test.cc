@@ -88,12 +88,32 @@ TEST_F(QuotaStoreTest, LeasedArtifactsStayUntilTheirLeaseEnds) {
   leased_ = {MadeKey("leased 0"), MadeKey("leased 1")};
   for (const char* name : {"leased 0", "leased 1"}) ASSERT_TRUE(Put(name).ok());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(Put(fmt::format("kernel {}", i)).ok());
-  ASSERT_TRUE(store_->EvictDownTo(context_, 0).ok());
-  EXPECT_EQ(store_->Stats().artifacts, 2u);
   EXPECT_TRUE(Has("leased 0") && Has("leased 1"));
   leased_.clear();
-  ASSERT_TRUE(store_->EvictDownTo(context_, 0).ok());
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(Put(fmt::format("later {}", i)).ok());
+  EXPECT_FALSE(Has("leased 0") || Has("leased 1"));
+}
+
+TEST_F(QuotaStoreTest, AnOperatorsEvictionTakesLeasedArtifactsLast) {
+  leased_ = {MadeKey("leased")};
+  ASSERT_TRUE(Put("leased").ok());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Put(fmt::format("kernel {}", i)).ok());
+  ASSERT_TRUE(store_->EvictDownTo(context_, 15'000).ok());
+  EXPECT_EQ(store_->Stats().artifacts, 1u);
+  EXPECT_TRUE(Has("leased"));
+  const auto result = store_->EvictDownTo(context_, 0);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->evicted, 1u);
   EXPECT_EQ(store_->Stats().artifacts, 0u);
+}
+
+TEST_F(QuotaStoreTest, PutIsRefusedWhereTheRestIsLeased) {
+  leased_ = {MadeKey("leased")};
+  ASSERT_TRUE(Put("leased", 180'000).ok());
+  const absl::Status refused = Put("another", 50'000);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(Message(refused).find("kiln evict --to"), std::string_view::npos) << refused;
+  EXPECT_TRUE(Has("leased"));
 }
 
 TEST_F(QuotaStoreTest, PutIsRefusedWhereEverythingIsPinned) {

@@ -21,8 +21,11 @@ constexpr uid_t kBob = 2000;
 class WarmLeasesTest : public ::testing::Test {
  protected:
   std::unique_ptr<WarmLeases> Open(milliseconds time = hours(24)) {
-    const WarmLeaseLimits limits{
-        .time = time, .bytes_per_user_max = 100, .bytes_max = 150, .entries_max = 10};
+    const WarmLeaseLimits limits{.time = time,
+                                 .bytes_per_user_max = 100,
+                                 .bytes_max = 150,
+                                 .entries_per_user_max = 3,
+                                 .entries_max = 4};
     return std::make_unique<WarmLeases>(path_, limits, OsFilesystem(), clock_);
   }
   bool Holds(std::string_view name) const { return leases_->Holds(MadeKey(name)); }
@@ -52,6 +55,38 @@ TEST_F(WarmLeasesTest, AUserLeasesNoMoreThanAShareAndTakesNobodysShare) {
   leases_->Lease(kBob, MadeKey("too much for all"), 20);
   EXPECT_TRUE(Holds("a") && Holds("b"));
   EXPECT_FALSE(Holds("too much for Alice") || Holds("too much for all"));
+}
+
+TEST_F(WarmLeasesTest, AUserLeasesNoMoreArtifactsThanAShareOfThem) {
+  for (const char* name : {"a", "b", "c", "too many"}) leases_->Lease(kAlice, MadeKey(name), 1);
+  EXPECT_TRUE(Holds("a") && Holds("b") && Holds("c"));
+  EXPECT_FALSE(Holds("too many"));
+  leases_->Lease(kBob, MadeKey("d"), 1);
+  leases_->Lease(kBob, MadeKey("too many for all"), 1);
+  EXPECT_TRUE(Holds("d"));
+  EXPECT_FALSE(Holds("too many for all"));
+}
+
+TEST_F(WarmLeasesTest, RenewsOnlyWhatIsLeased) {
+  EXPECT_FALSE(leases_->Renew(MadeKey("a")));
+  EXPECT_FALSE(leases_->HasChanged());
+  leases_->Lease(kAlice, MadeKey("a"), 60);
+  clock_.Advance(hours(23));
+  EXPECT_TRUE(leases_->Renew(MadeKey("a")));
+  clock_.Advance(hours(2));
+  EXPECT_TRUE(Holds("a"));
+}
+
+TEST_F(WarmLeasesTest, EndedLeasesMakeRoomWhileOthersLast) {
+  leases_->Lease(kAlice, MadeKey("old"), 50);
+  clock_.Advance(hours(12));
+  leases_->Lease(kAlice, MadeKey("later"), 40);
+  clock_.Advance(hours(13));
+  leases_->Lease(kAlice, MadeKey("new"), 50);
+  EXPECT_TRUE(Holds("later") && Holds("new"));
+  clock_.Advance(hours(12));
+  leases_->Lease(kAlice, MadeKey("newest"), 50);
+  EXPECT_TRUE(Holds("newest"));
 }
 
 TEST_F(WarmLeasesTest, AnEndedLeaseMakesRoom) {

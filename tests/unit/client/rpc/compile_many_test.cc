@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "client/rpc/client.h"
@@ -337,6 +338,42 @@ TEST_F(CompileManyTest, ASourceOverTheLimitIsAnsweredHere) {
   EXPECT_TRUE(answers_.at(0).ok());
   EXPECT_EQ(answers_.at(1).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(answers_.at(2).ok());
+}
+
+TEST_F(CompileManyTest, ASinkThatThrowsWhileRequestsAreLentGetsItsExceptionBack) {
+  daemon_.kernels().on_stream = [](Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse answer = AnswerTo(request);
+      answer.set_takes_more(true);
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  };
+  // The last is answered here, when the message has the one before it.
+  sources_ = {"0", "1", std::string(limits::kSourceBytesMax + 1, ' ')};
+  Gate is_answered;
+  Gate are_taken;
+  size_t taken = 0;
+  const auto next = [&](v1::CompileRequest& request) {
+    if (taken == 1) is_answered.Await();
+    if (taken == sources_.size()) return are_taken.Open(), false;
+    request = RequestFor(sources_[taken++]);
+    return true;
+  };
+  const auto sink = [&](uint64_t index, const absl::StatusOr<v1::CompileResponse>&) {
+    if (index > 0) throw std::runtime_error(std::to_string(index));
+    is_answered.Open();
+    are_taken.Await();
+  };
+  const auto client = Client::Connect(options_);
+  ASSERT_TRUE(client.ok());
+  try {
+    (void)(*client)->CompileMany(next, sink);
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& thrown) {
+    EXPECT_STREQ(thrown.what(), "2");
+  }
 }
 
 TEST_F(CompileManyTest, AnAnswerToNothingIsIgnored) {

@@ -70,6 +70,18 @@ TEST_F(SignatureTest, IsBelievedOfAnyTrustedKeyAndOfTheseBytesAlone) {
   EXPECT_FALSE(Trust(kPublic).HaveSigned("bytes", ""));
 }
 
+TEST_F(SignatureTest, ADamagedKeyHidesNoneBehindItAndIsNamed) {
+  const std::string signature = Sign("bytes");
+  std::string damaged = kOtherPublic;
+  damaged.replace(damaged.find("MCow"), 4, "!!!!");
+  std::string cut = kOtherPublic;
+  cut.resize(cut.find("-----END"));
+  const TrustedKeys keys = Trust("# ours\n" + damaged + cut + kPrivate + kPublic);
+  EXPECT_TRUE(keys.HaveSigned("bytes", signature));
+  EXPECT_EQ(keys.bad_lines(), "line 2, line 5, line 7");
+  EXPECT_EQ(Trust(kPublic).bad_lines(), "");
+}
+
 TEST_F(SignatureTest, NoKeyIsTrustedThatOthersMayWriteOrThatIsNone) {
   const auto code = [&](const std::string& path) {
     return TrustedKeys::Read(path).status().code();

@@ -1,0 +1,75 @@
+#include "client/cli/output/unfinished_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+namespace kiln::cli {
+
+absl::StatusOr<std::unique_ptr<UnfinishedFile>> UnfinishedFile::Create(std::string path,
+                                                                       mode_t mode) {
+  std::unique_ptr<UnfinishedFile> made(new UnfinishedFile(std::move(path)));
+  KILN_RETURN_IF_ERROR(made->Open(mode));
+  return made;
+}
+
+UnfinishedFile::UnfinishedFile(std::string path)
+    : path_(std::move(path)), other_name_(fmt::format("{}.{}.unfinished", path_, ::getpid())) {}
+
+UnfinishedFile::~UnfinishedFile() {
+  if (has_other_name_) ::unlink(other_name_.c_str());
+}
+
+absl::Status UnfinishedFile::Open(mode_t mode) {
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  file_.Reset(
+      ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode));
+  // Older file systems and sandboxes know the flag as little as the file.
+  if (!file_ && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    (void)::unlink(other_name_.c_str());
+    file_.Reset(::open(other_name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    has_other_name_ = bool{file_};
+  }
+  return file_ ? absl::OkStatus() : ErrnoStatus(errno, path_);
+}
+
+absl::Status UnfinishedFile::Write(std::string_view bytes) {
+  bytes_ += bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, path_);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UnfinishedFile::Sync() {
+  return ::fsync(file_.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path_);
+}
+
+absl::Status UnfinishedFile::Finish() {
+  const auto link = [this](const std::string& name) {
+    const std::string self = fmt::format("/proc/self/fd/{}", file_.get());
+    return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  };
+  if (!has_other_name_) {
+    if (link(path_)) return absl::OkStatus();
+    // A link replaces nothing, a rename does.
+    if (errno == EEXIST) {
+      (void)::unlink(other_name_.c_str());
+      has_other_name_ = link(other_name_);
+    }
+  }
+  if (!has_other_name_ || std::rename(other_name_.c_str(), path_.c_str()) != 0) {
+    return ErrnoStatus(errno, path_);
+  }
+  has_other_name_ = false;
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::cli
