@@ -46,6 +46,7 @@
 #include "daemon/rpc/rpc_dependencies.h"
 #include "daemon/rpc/sockets/listener.h"
 #include "daemon/rpc/sockets/open_sockets.h"
+#include "daemon/sandbox/file_view.h"
 #include "daemon/sandbox/jail.h"
 #include "daemon/sandbox/work_mount.h"
 #include "daemon/toolchain/known_bad.h"
@@ -127,26 +128,7 @@ std::vector<std::string> RemarksOn(const Toolchain& toolchain) {
   return remarks;
 }
 
-// The store, and what was set aside beside it: its files can be hard links to the store's.
-std::vector<std::string> StoresOf(const Paths& paths) {
-  std::vector<std::string> stores = {paths.Store()};
-  std::error_code error;
-  const auto store = std::filesystem::canonical(paths.Store(), error);
-  if (error) return stores;
-  const std::string beside = store.filename().string() + ".";
-  const auto entries = OsFilesystem().List(store.parent_path());
-  if (!entries.ok()) {
-    LogError("workers may see stores that were set aside", {{"error", Message(entries.status())}});
-    return stores;
-  }
-  for (const DirectoryEntry& entry : *entries) {
-    if (entry.kind != DirectoryEntry::Kind::kDirectory || !entry.name.starts_with(beside)) continue;
-    stores.push_back(store.parent_path() / entry.name);
-  }
-  return stores;
-}
-
-WorkerLimits LimitsOf(const Config::Workers& workers, const Paths& paths) {
+WorkerLimits LimitsOf(const Config::Workers& workers) {
   WorkerLimits limits;
   limits.address_space_bytes = limits::kAddressSpacePerRss * workers.rss_bytes;
   limits.cpu_seconds = static_cast<uint64_t>(
@@ -154,8 +136,6 @@ WorkerLimits LimitsOf(const Config::Workers& workers, const Paths& paths) {
           .count());
   limits.disk_bytes = limits::kWorkerDiskBytesMax;
   limits.disk_entries = limits::kWorkerDiskEntriesMax;
-  limits.hidden = StoresOf(paths);
-  limits.hidden.push_back(paths.run);
   return limits;
 }
 
@@ -302,9 +282,11 @@ void RunningDaemon::BoundWorkers() {
   if (worker_groups_ != nullptr && !worker_groups_->bounds_memory()) {
     plain_limits_.emplace_back("no control group bounds the memory of a worker");
   }
-  worker_limits_ = LimitsOf(setting_.config.workers, setting_.paths);
+  worker_limits_ = LimitsOf(setting_.config.workers);
+  FileView view;
+  view.MakeDirectory(setting_.paths.WorkDirectory());
   const absl::Status mounted =
-      CanMountWorkDirectory(setting_.paths.WorkDirectory(), worker_limits_);
+      CanMountWorkDirectory(setting_.paths.WorkDirectory(), worker_limits_, view.Take());
   if (!mounted.ok()) {
     worker_limits_.disk_bytes = worker_limits_.disk_entries = 0;
     plain_limits_.push_back(fmt::format("no tmpfs for each worker: {}", Message(mounted)));

@@ -22,11 +22,12 @@ struct CodeSection {
   std::string_view name;
   std::string_view content;
 
-  // ".debug_line", ".nv_debug_line_sass", ".rel.debug_frame"; nothing that is loaded.
+  // ".debug_line", ".nv_debug_line_sass", ".rel.debug_frame", from Blackwell on
+  // ".nv.merc.rela.debug_line"; nothing that is loaded.
   bool IsForDebuggers() const {
     std::string_view stem = name;
-    for (const std::string_view relocations : {".rela.", ".rel."}) {
-      if (stem.starts_with(relocations)) stem.remove_prefix(relocations.size() - 1);
+    for (const std::string_view prefix : {".nv.merc.", ".rela.", ".rel."}) {
+      if (stem.starts_with(prefix)) stem.remove_prefix(prefix.size() - 1);
     }
     return (header.sh_flags & SHF_ALLOC) == 0 &&
            (stem.starts_with(".debug_") || stem.starts_with(".nv_debug_"));

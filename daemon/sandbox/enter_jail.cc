@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 
 #include "daemon/sandbox/landlock.h"
 #include "storage/base/unique_fd.h"
@@ -102,17 +103,32 @@ std::vector<std::string> EnterJail(const JailDescription& jail) {
   return problems;
 }
 
-bool RefuseDating() {
+bool RefuseStat() {
+  constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  constexpr sock_filter kRefuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOENT);
   // The jail's own filter lets no other architecture's numbers through.
-  std::array<sock_filter, 4> refusal{{
+  sock_filter refusal[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_utimensat, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  }};
-  sock_fprog program{static_cast<unsigned short>(refusal.size()), refusal.data()};
-  // Any other error: the process is in no jail, or in one that leaves it no right to set times.
-  return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0 || errno != ENOMEM;
+#ifdef SYS_stat
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_stat, 0, 1),
+      kRefuse,
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_lstat, 0, 1),
+      kRefuse,
+#endif
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 0, 1),
+      kRefuse,
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_newfstatat, 1, 0),
+      kAllow,
+      // With this flag it is fstat, since the C library names no file then.
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[3])),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, AT_EMPTY_PATH, 0, 1),
+      kAllow,
+      kRefuse,
+  };
+  sock_fprog program{std::size(refusal), refusal};
+  // In a jail this is set already, and may not be set again.
+  (void)::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
 }  // namespace kiln

@@ -21,9 +21,10 @@ namespace kiln {
 // worker should not have.
 [[nodiscard]] std::vector<std::string> EnterJail(const JailDescription& jail);
 
-// Takes from this thread, and from all that it starts, the right to set times of files, which a
-// jail with JailNeeds::dates_files leaves. Does nothing in other processes. Makes one system call,
-// so a child may call it before exec. False, with errno, after an error.
-[[nodiscard]] bool RefuseDating();
+// Has stat find no file by its name, in this thread and in all that it starts: ptxas writes time
+// and size of every source file that it finds into the line table. Files that are open still have a
+// status. Makes two system calls, so a child may call it before exec. False, with errno, after an
+// error, such as a kernel without filters.
+bool RefuseStat();
 
 }  // namespace kiln

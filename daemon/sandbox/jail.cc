@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "daemon/sandbox/file_view.h"
 #include "daemon/sandbox/landlock.h"
 #include "daemon/sandbox/system_call_filter.h"
 #include "storage/base/log.h"
@@ -48,15 +49,6 @@ void Jail::SetAssemblers(const std::vector<std::string>& assemblers) {
   programs_.swap(programs);
 }
 
-absl::Status Jail::CompileFilters() {
-  const bool signals_are_scoped = landlock::AllScopes(support_.landlock_abi) != 0;
-  KILN_ASSIGN_OR_RETURN(filter_,
-                        CompileSystemCallFilter(signals_are_scoped, /*dates_files=*/false));
-  KILN_ASSIGN_OR_RETURN(dating_filter_,
-                        CompileSystemCallFilter(signals_are_scoped, /*dates_files=*/true));
-  return absl::OkStatus();
-}
-
 std::vector<std::string> Jail::FindMissing() {
   if (mode_ == Mode::kOff) return {"it is switched off (workers.jail)"};
   std::vector<std::string> missing;
@@ -65,8 +57,12 @@ std::vector<std::string> Jail::FindMissing() {
     missing.emplace_back("this kernel has no system call filters (seccomp)");
     return missing;
   }
-  const absl::Status compiled = CompileFilters();
-  if (!compiled.ok()) missing.emplace_back(Message(compiled));
+  auto filter = CompileSystemCallFilter(landlock::AllScopes(support_.landlock_abi) != 0);
+  if (filter.ok()) {
+    filter_ = *std::move(filter);
+  } else {
+    missing.emplace_back(Message(filter.status()));
+  }
   return missing;
 }
 
@@ -75,24 +71,32 @@ absl::StatusOr<std::optional<JailDescription>> Jail::Describe(const JailNeeds& n
   if (mode_ == Mode::kOff) return std::nullopt;
   KILN_RETURN_IF_ERROR(Judge(missing_));
   JailDescription jail;
-  jail.filter = needs.dates_files ? dating_filter_ : filter_;
+  jail.filter = filter_;
   jail.handled_files = landlock::AllFileRights(support_.landlock_abi);
   jail.handled_network = landlock::AllNetworkRights(support_.landlock_abi);
   jail.scopes = landlock::AllScopes(support_.landlock_abi);
-  const auto add = [&jail](std::string path, uint64_t access) {
-    // Landlock refuses rights that this kernel does not know.
-    jail.paths.push_back({std::move(path), access & jail.handled_files});
-  };
-  add(directory, kWorkBeneath);
-  add("/dev/null", landlock::kReadFile | landlock::kWriteFile);
-  for (const std::string& path : needs.libraries) add(path, kReadBeneath);
-  for (const std::string& path : needs.programs) add(path, kRun);
-  if (needs.starts_nothing) return jail;
-  add(std::string(kLoaderCache), landlock::kReadFile);
-  add(std::string(kLargePages), landlock::kReadFile);
-  const MutexLock lock(mutex_);
-  for (const std::string& path : programs_) add(path, kRun);
+  jail.paths = PathsFor(needs, directory);
+  FileView view;
+  view.MakeDirectory(directory);
+  for (JailPath& path : jail.paths) {
+    if (path.path != directory) view.Show(path.path);
+    path.access &= jail.handled_files;  // Landlock refuses rights that this kernel does not know
+  }
+  jail.view = view.Take();
   return jail;
+}
+
+std::vector<JailPath> Jail::PathsFor(const JailNeeds& needs, const std::string& directory) const {
+  std::vector<JailPath> paths = {{directory, kWorkBeneath},
+                                 {"/dev/null", landlock::kReadFile | landlock::kWriteFile}};
+  for (const std::string& path : needs.libraries) paths.push_back({path, kReadBeneath});
+  for (const std::string& path : needs.programs) paths.push_back({path, kRun});
+  if (needs.starts_nothing) return paths;
+  paths.push_back({std::string(kLoaderCache), landlock::kReadFile});
+  paths.push_back({std::string(kLargePages), landlock::kReadFile});
+  const MutexLock lock(mutex_);
+  for (const std::string& path : programs_) paths.push_back({path, kRun});
+  return paths;
 }
 
 absl::Status Jail::Admit(std::vector<std::string> problems) {

@@ -23,7 +23,7 @@ struct JailSupport {
 };
 
 // Makes the jail descriptions that workers start with, and remembers which parts of a jail are
-// missing. One object for all pools. Thread-safe; only SetAssemblers blocks.
+// missing. One object for all pools. Thread-safe; SetAssemblers and Describe block.
 class Jail {
  public:
   enum class Mode {
@@ -41,8 +41,8 @@ class Jail {
   // their toolchain's programs. Blocks as a disk does.
   void SetAssemblers(const std::vector<std::string>& assemblers);
 
-  // For a worker that works in `directory`. None: the mode is kOff. FAILED_PRECONDITION where the
-  // mode is kRequired and this kernel lacks a part.
+  // For a worker that works in `directory`. Blocks as a disk does. None: the mode is kOff.
+  // FAILED_PRECONDITION where the mode is kRequired and this kernel lacks a part.
   absl::StatusOr<std::optional<JailDescription>> Describe(const JailNeeds& needs,
                                                           const std::string& directory) const;
 
@@ -54,15 +54,14 @@ class Jail {
   std::vector<std::string> Problems() const;
 
  private:
-  // Both filters: each zygote says which one its workers need.
-  absl::Status CompileFilters();
+  // With all rights that Landlock has.
+  std::vector<JailPath> PathsFor(const JailNeeds& needs, const std::string& directory) const;
   std::vector<std::string> FindMissing();
   absl::Status Judge(const std::vector<std::string>& problems) const;
 
   const Mode mode_;
   const JailSupport support_;
   std::vector<sock_filter> filter_;
-  std::vector<sock_filter> dating_filter_;  // where a worker dates files
   const std::vector<std::string> missing_;  // of this kernel
   mutable Mutex mutex_;
   // That every worker may start.

@@ -11,8 +11,14 @@ using Json = nlohmann::json;
 
 }  // namespace
 
+NLOHMANN_JSON_SERIALIZE_ENUM(ViewEntry::Kind,
+                             {{ViewEntry::Kind::kDirectory, "directory"},
+                              {ViewEntry::Kind::kLink, "link"},
+                              {ViewEntry::Kind::kShownDirectory, "shown directory"},
+                              {ViewEntry::Kind::kShownFile, "shown file"}})
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerLimits, file_bytes, address_space_bytes, cpu_seconds,
-                                   processes, descriptors, disk_bytes, disk_entries, hidden)
+                                   processes, descriptors, disk_bytes, disk_entries)
 
 Json EncodeLimits(const WorkerLimits& limits) { return limits; }
 
@@ -23,11 +29,13 @@ Json EncodeJail(const JailDescription& jail) {
   for (const sock_filter& one : jail.filter) {
     filter.push_back(Json::array({one.code, one.jt, one.jf, one.k}));
   }
-  return {{"files", jail.handled_files},
-          {"network", jail.handled_network},
-          {"scopes", jail.scopes},
-          {"paths", std::move(paths)},
-          {"filter", std::move(filter)}};
+  Json view = Json::array();
+  for (const ViewEntry& entry : jail.view) {
+    view.push_back(Json::array({entry.kind, entry.path, entry.target}));
+  }
+  return {{"files", jail.handled_files}, {"network", jail.handled_network},
+          {"scopes", jail.scopes},       {"paths", std::move(paths)},
+          {"filter", std::move(filter)}, {"view", std::move(view)}};
 }
 
 absl::StatusOr<WorkerLimits> DecodeLimits(const Json& json) {
@@ -41,6 +49,7 @@ absl::StatusOr<WorkerLimits> DecodeLimits(const Json& json) {
 absl::StatusOr<JailDescription> DecodeJail(const Json& json) {
   using Paths = std::vector<std::pair<std::string, uint64_t>>;
   using Instructions = std::vector<std::tuple<uint16_t, uint8_t, uint8_t, uint32_t>>;
+  using View = std::vector<std::tuple<ViewEntry::Kind, std::string, std::string>>;
   try {
     JailDescription jail;
     json.at("files").get_to(jail.handled_files);
@@ -51,6 +60,9 @@ absl::StatusOr<JailDescription> DecodeJail(const Json& json) {
     }
     for (const auto& [code, jt, jf, k] : json.at("filter").get<Instructions>()) {
       jail.filter.push_back({code, jt, jf, k});
+    }
+    for (const auto& [kind, path, target] : json.at("view").get<View>()) {
+      jail.view.push_back({kind, path, target});
     }
     return jail;
   } catch (const Json::exception& error) {

@@ -26,14 +26,21 @@ struct WorkerLimits {
   // Both 0: it gets no tmpfs.
   uint64_t disk_bytes = 0;
   uint64_t disk_entries = 0;
-  // Directories that a worker with a tmpfs does not see. Its own may lie in one of them.
-  std::vector<std::string> hidden;
 };
 
 // One file, or a directory with all that is in it, and the rights of landlock.h to it.
 struct JailPath {
   std::string path;
   uint64_t access = 0;
+};
+
+// What a worker with a tmpfs makes in its root, which is empty but for these entries.
+struct ViewEntry {
+  enum class Kind { kDirectory, kLink, kShownDirectory, kShownFile };
+
+  Kind kind = Kind::kDirectory;
+  std::string path;    // behind the directory that it lies in; of what is shown, without links
+  std::string target;  // of a link
 };
 
 struct JailDescription {
@@ -44,6 +51,8 @@ struct JailDescription {
   std::vector<JailPath> paths;
   // Empty: this kernel has no filters.
   std::vector<sock_filter> filter;
+  // What there is of the machine's files: `paths`, and what leads there (file_view.h).
+  std::vector<ViewEntry> view;
 };
 
 nlohmann::json EncodeLimits(const WorkerLimits& limits);

@@ -1,12 +1,11 @@
 #include "daemon/sandbox/jail_needs.h"
 
-#include <elf.h>
-
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
+
+#include "daemon/process/loaded_libraries.h"
 
 namespace kiln {
 namespace {
@@ -14,29 +13,6 @@ namespace {
 // Where the system keeps libraries and nothing else.
 constexpr std::array kSystemLibraries = {"/lib/",     "/lib32/",     "/lib64/",
                                          "/usr/lib/", "/usr/lib64/", "/usr/local/lib/"};
-
-// What an ELF program names as its interpreter, such as /lib64/ld-linux-x86-64.so.2; "" where it
-// names none.
-std::string LoaderOf(const std::string& program) {
-  std::ifstream file(program, std::ios::binary);
-  Elf64_Ehdr header{};
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return "";
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) {
-    return "";
-  }
-  for (int i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment{};
-    file.seekg(
-        static_cast<std::streamoff>(header.e_phoff + static_cast<uint64_t>(i) * sizeof segment));
-    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return "";
-    if (segment.p_type != PT_INTERP) continue;
-    std::string loader;
-    file.seekg(static_cast<std::streamoff>(segment.p_offset));
-    std::getline(file, loader, '\0');
-    return loader;
-  }
-  return "";
-}
 
 // A file of /proc/self/maps, or ""; "55d0 r-xp 0000 08:01 42   /usr/lib/x.so" has five fields
 // before.
@@ -69,7 +45,7 @@ JailNeeds NeedsOfThisProcess(const std::vector<std::string>& programs) {
     if (const std::string file = MappedFile(line); !file.empty())
       read.insert(DirectoryOrFile(file));
   }
-  return {{started.begin(), started.end()}, {read.begin(), read.end()}, false};
+  return {{started.begin(), started.end()}, {read.begin(), read.end()}};
 }
 
 }  // namespace kiln

@@ -10,9 +10,7 @@ namespace kiln {
 struct JailNeeds {
   std::vector<std::string> programs;   // that workers start, with their loaders
   std::vector<std::string> libraries;  // files to read, and directories with their content
-  // Workers set the times of their files; the programs that they start do not.
-  bool dates_files = false;
-  // Workers start no program and load no library, whatever a request names.
+  // Workers start no other program and load no other library, whatever a request names.
   bool starts_nothing = false;
 };
 

@@ -150,6 +150,8 @@ void AllowWithConditions(FilterBuilder& filter) {
        {PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA}) {
     filter.Allow("prctl", ArgumentIs(0, static_cast<scmp_datum_t>(option)));
   }
+  // Another filter can only take away (RefuseStat).
+  filter.Allow("prctl", ArgumentIs(0, PR_SET_SECCOMP), ArgumentIs(1, SECCOMP_MODE_FILTER));
   // To ask, and for an assembler whose result depends on addresses.
   for (const unsigned long persona :
        {0xffffffffUL, static_cast<unsigned long>(ADDR_NO_RANDOMIZE)}) {
@@ -159,8 +161,7 @@ void AllowWithConditions(FilterBuilder& filter) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<sock_filter>> CompileSystemCallFilter(bool signals_are_scoped,
-                                                                 bool dates_files) {
+absl::StatusOr<std::vector<sock_filter>> CompileSystemCallFilter(bool signals_are_scoped) {
   FilterBuilder filter;
   for (const char* call : kAllowed) filter.Allow(call);
   AllowWithConditions(filter);
@@ -168,12 +169,6 @@ absl::StatusOr<std::vector<sock_filter>> CompileSystemCallFilter(bool signals_ar
     // abort() signals its own thread; where that is refused, it dies of another signal all the
     // same.
     for (const char* call : {"kill", "tkill", "tgkill"}) filter.Allow(call);
-  }
-  if (dates_files) {
-    // Never of a file by its name.
-    filter.Allow("utimensat", ArgumentIs(1, 0));
-    // Another filter can only take away.
-    filter.Allow("prctl", ArgumentIs(0, PR_SET_SECCOMP), ArgumentIs(1, SECCOMP_MODE_FILTER));
   }
   return filter.Compile();
 }

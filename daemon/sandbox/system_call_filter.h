@@ -12,11 +12,9 @@ namespace kiln {
 // one of another architecture ends the process; docs/adr says why.
 //
 // `signals_are_scoped`: Landlock keeps a worker's signals to its own processes, so that it may send
-// any. `dates_files`: it may set the times of files that it has open, and take that away from what
-// it starts (RefuseDating).
+// any.
 //
 // Compiles it anew each time, about 1 ms. INTERNAL where libseccomp refuses.
-absl::StatusOr<std::vector<sock_filter>> CompileSystemCallFilter(bool signals_are_scoped,
-                                                                 bool dates_files);
+absl::StatusOr<std::vector<sock_filter>> CompileSystemCallFilter(bool signals_are_scoped);
 
 }  // namespace kiln

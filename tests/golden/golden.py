@@ -14,9 +14,12 @@ BINARY = {"cuda": "cubin", "hip": "hsaco"}
 
 # Sections of a cubin that describe where its instructions come from in source files. The GPU never sees them.
 DEBUG_SECTIONS = {
-    ".debug_line": "ptxas writes the modification time and the size of each source file that it finds by its name",
-    ".rela.debug_line": "points into .debug_line, which is shorter where a source file is not found",
+    ".debug_line": "ptxas writes time and size of each source file that it finds by its name; that of a worker finds none",
+    ".rela.debug_line": "points into .debug_line, which is shorter without them",
+    ".rel.debug_line": "the same, in cubins of sm_80 and sm_86",
     ".nv_debug_ptx_txt": "the text of the PTX, held against .debug_line",
+    ".nv.merc.debug_line": "the same table again, for code from sm_100 on",
+    ".nv.merc.rela.debug_line": "points into .nv.merc.debug_line",
 }
 
 _BLACKWELL_ASSEMBLER = (

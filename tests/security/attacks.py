@@ -162,7 +162,7 @@ ATTACKS = {
     "netlink-socket": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
     "socket-pair": socket.socketpair,
     "shell": lambda: run("/bin/sh", "-c", "true"),
-    "python": lambda: run(os.path.realpath(sys.executable), "-c", "pass"),
+    "python": lambda: run(os.path.realpath(sys.executable), "--version"),
     "written-program": run_what_was_written_here,
     "memory-program": run_from_memory,
     "symbolic-link": leave_through_a_link,

@@ -28,7 +28,9 @@ constexpr size_t kPathBytesMax = 4096;
 absl::Status Settle(const Surroundings& surroundings, std::vector<std::string>& problems) {
   const std::string& directory = surroundings.directory;
   if (surroundings.limits.disk_bytes != 0) {
-    const absl::Status mounted = MountWorkDirectory(directory, surroundings.limits);
+    const absl::Status mounted =
+        MountWorkDirectory(directory, surroundings.limits,
+                           surroundings.jail ? surroundings.jail->view : std::vector<ViewEntry>());
     if (!mounted.ok()) problems.emplace_back(Message(mounted));
   }
   if (::chdir(directory.c_str()) != 0) return ErrnoStatus(errno, "enter " + directory);
@@ -93,9 +95,9 @@ WorkerReply CompileMeasured(NativeCompiler& compiler, const CompileRequest& requ
 
 WorkerReply RefuseOutsideJail() {
   return FailedReply(
-      "options",
-      FailedPrecondition("CUDA C++ can include any file of this machine, so it compiles in a jail "
-                         "only, and this worker is not in a whole one; kiln doctor says why"));
+      "options", FailedPrecondition(
+                     "the source can include any file of this machine, so it compiles in a jail "
+                     "only, and this worker is not in a whole one; kiln doctor says why"));
 }
 
 // UNAVAILABLE when the daemon is gone; everything else is a mistake of one of the two.

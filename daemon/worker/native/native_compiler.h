@@ -30,12 +30,9 @@ class NativeCompiler {
   // compile outside of a jail.
   virtual bool NeedsJail() const { return false; }
 
-  // Whether it starts no program, and loads nothing once it is open: its jail has Reads() alone.
-  virtual bool StartsNothing() const { return false; }
-
-  // Whether it sets the time of a file of its own. What it starts must not be able to:
-  // RefuseDating.
-  virtual bool DatesFiles() const { return false; }
+  // Whether Programs() and Reads() are all that a compile opens once this is open: its jail has
+  // nothing else, such as the directories of the system's libraries.
+  virtual bool NamesAllItOpens() const { return false; }
 
   // The JSON object that --describe prints; daemon/toolchain/description.h reads it. Blocks: it may
   // compile something for every architecture.

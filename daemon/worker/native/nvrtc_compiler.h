@@ -25,7 +25,7 @@ class NvrtcCompiler final : public NativeCompiler {
   std::vector<std::string> Programs() const override { return {}; }
   std::vector<std::string> Reads() const override { return includes_; }
   bool NeedsJail() const override { return true; }
-  bool StartsNothing() const override { return true; }
+  bool NamesAllItOpens() const override { return true; }
   absl::StatusOr<nlohmann::json> Describe() override;
   WorkerReply Compile(const CompileRequest& request) override;
 

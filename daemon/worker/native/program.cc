@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 
@@ -41,6 +40,7 @@ struct Image {
   char* const* arguments;
   char* const* environment;
   int output;
+  bool finds_files;
 };
 
 // In a child that has its parent's memory and must not return: what posix_spawn does, and one thing
@@ -49,7 +49,9 @@ struct Image {
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
       ::dup2(image.output, STDOUT_FILENO) >= 0 && ::dup2(image.output, STDERR_FILENO) >= 0 &&
-      (nothing == STDIN_FILENO || ::close(nothing) == 0) && RefuseDating()) {
+      (nothing == STDIN_FILENO || ::close(nothing) == 0)) {
+    if (!image.finds_files)
+      RefuseStat();  // a kernel without filters goes without, as the jail says
     ::execve(image.path, image.arguments, image.environment);
   }
   error = errno;
@@ -69,15 +71,11 @@ absl::StatusOr<pid_t> Start(const Image& image) {
 
 }  // namespace
 
-absl::StatusOr<Program> Program::Open(const std::string& path, std::string name) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return ErrnoStatus(errno, "open " + path);
-  return Program(std::move(file), std::move(name));
-}
-
-std::string Program::Path() const {
-  std::error_code error;  // leaves the path empty, and then nothing is allowed to be run
-  return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file_.get()), error);
+absl::StatusOr<Program> Program::Open(const std::string& path, std::string name, Habits habits) {
+  std::error_code error;
+  std::string found = std::filesystem::canonical(path, error);
+  if (error) return ErrnoStatus(error.value(), "find " + path);
+  return Program(std::move(found), std::move(name), std::move(habits));
 }
 
 absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arguments,
@@ -90,10 +88,11 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   // For some inputs ptxas writes further files; TMPDIR keeps them here, not in /tmp.
   std::string temporary_files = "TMPDIR=.";
   std::string allocation = kProgramAllocation;
-  char* const environment[] = {temporary_files.data(), allocation.data(), nullptr};
-  // The descriptor is closed by a successful exec, not before.
-  const std::string path = fmt::format("/proc/self/fd/{}", file_.get());
-  const absl::StatusOr<pid_t> pid = Start({path.c_str(), words.data(), environment, log.get()});
+  std::string libraries = "LD_LIBRARY_PATH=" + habits_.libraries;
+  char* const environment[] = {temporary_files.data(), allocation.data(),
+                               habits_.libraries.empty() ? nullptr : libraries.data(), nullptr};
+  const absl::StatusOr<pid_t> pid =
+      Start({path_.c_str(), words.data(), environment, log.get(), habits_.finds_files});
   if (!pid.ok()) return Annotate(pid.status(), "start " + name_);
   Result result;
   KILN_RETURN_IF_ERROR(WaitForChild(*pid, result));
@@ -107,13 +106,6 @@ absl::StatusOr<Program::Result> Program::Run(const std::vector<std::string>& arg
   if (got < 0) return ErrnoStatus(errno, "read " + output);
   result.output.resize(static_cast<size_t>(got));
   return result;
-}
-
-absl::Status SetTimesToZero(const std::string& name) {
-  const UniqueFd file(::open(name.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-  const std::array<timespec, 2> epoch{};
-  if (file && ::futimens(file.get(), epoch.data()) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "date " + name);
 }
 
 std::string VersionIn(std::string_view text) {

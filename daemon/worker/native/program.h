@@ -1,4 +1,4 @@
-// A program that workers run, held open.
+// A program that workers run.
 #pragma once
 
 #include <string>
@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "storage/base/status.h"
-#include "storage/base/unique_fd.h"
 
 namespace kiln {
 
-// What was opened is what runs: another file that takes its place under the same path is not
-// noticed, and not run either. Not thread-safe.
+// Not thread-safe.
 class Program {
  public:
   struct Result {
@@ -20,27 +18,36 @@ class Program {
     uint64_t peak_bytes = 0;  // the most memory that it held
   };
 
+  struct Habits {
+    bool finds_files = false;  // with stat
+    // LD_LIBRARY_PATH: where its libraries lie. "": where its loader looks by itself.
+    std::string libraries = {};
+  };
+
   // `name` is what the program is told that it is called.
-  static absl::StatusOr<Program> Open(const std::string& path, std::string name);
+  static absl::StatusOr<Program> Open(const std::string& path, std::string name, Habits habits);
+  static absl::StatusOr<Program> Open(const std::string& path, std::string name) {
+    return Open(path, std::move(name), {});
+  }
 
-  // Where it lies now, as the kernel has it: without links.
-  std::string Path() const;
+  // Without links.
+  const std::string& Path() const { return path_; }
 
-  // Runs it in the current directory, with nothing to read, no environment but TMPDIR and no right
-  // to set times of files, until it ends. Its output goes through a file of the name `output`
-  // there. The error is one of starting it; how it ended is in the result.
+  // Runs it in the current directory, with nothing to read and no environment but TMPDIR and what
+  // its habits say, until it ends. Without that habit it finds no file with stat (RefuseStat). Its
+  // output goes through a file of the name
+  // `output` there. The error is one of starting it; how it ended is in the result.
   absl::StatusOr<Result> Run(const std::vector<std::string>& arguments,
                              const std::string& output) const;
 
  private:
-  Program(UniqueFd file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
+  Program(std::string path, std::string name, Habits habits)
+      : path_(std::move(path)), name_(std::move(name)), habits_(std::move(habits)) {}
 
-  UniqueFd file_;
+  std::string path_;
   std::string name_;
+  Habits habits_;
 };
-
-// Sets the times of a file of this process's own. It opens the file, as a jail allows no other way.
-absl::Status SetTimesToZero(const std::string& name);
 
 // "13.0.88" of what NVIDIA's tools say with --version, "…release 13.0, V13.0.88…"; "" where there
 // is none.

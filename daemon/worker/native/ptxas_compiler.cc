@@ -42,14 +42,6 @@ std::vector<std::string> ArchitecturesIn(std::string_view help) {
   return sorted;
 }
 
-// The name of a kernel that the request asks for, or "".
-std::string WantedEntry(const Options& options) {
-  const auto wanted = options.find("entry");
-  const auto* name =
-      wanted == options.end() ? nullptr : std::get_if<std::string>(&wanted->second.value);
-  return name == nullptr ? "" : *name;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NativeCompiler>> PtxasCompiler::Open(const std::string& path) {
@@ -84,9 +76,7 @@ WorkerReply PtxasCompiler::Compile(const CompileRequest& request) {
   std::vector<std::string> arguments{"-v", "--gpu-name=sm_" + request.target.architecture};
   arguments.insert(arguments.end(), options->begin(), options->end());
   arguments.insert(arguments.end(), {kPtxFile, "-o", kCubinFile});
-  // A PTX may name this very file as its source, and ptxas stores the times of those: hence 0.
-  absl::Status written = OsFilesystem().WriteNew(kPtxFile, request.source.text, 0600);
-  if (written.ok()) written = SetTimesToZero(kPtxFile);
+  const absl::Status written = OsFilesystem().WriteNew(kPtxFile, request.source.text, 0600);
   if (!written.ok()) return FailedReply("cubin", OfThisMachine(written));
   WorkerReply reply = Assemble(request, arguments);
   for (const char* file : {kPtxFile, kCubinFile, kLogFile}) ::unlink(file);

@@ -21,7 +21,6 @@ class PtxasCompiler final : public NativeCompiler {
 
   std::string Version() const override { return version_; }
   std::vector<std::string> Programs() const override { return {program_.Path()}; }
-  bool DatesFiles() const override { return true; }
   absl::StatusOr<nlohmann::json> Describe() override;
   WorkerReply Compile(const CompileRequest& request) override;
 

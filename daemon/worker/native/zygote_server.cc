@@ -31,7 +31,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kControlProtocol = 1;
-constexpr size_t kControlMessageBytesMax = 64 * limits::kKiB;
+constexpr size_t kControlMessageBytesMax = 128 * limits::kKiB;
 constexpr size_t kDescriptorsMax = 2;  // of one message
 constexpr auto kReapTime = std::chrono::seconds(1);
 // An orphan may fork before it dies, but not for ever.
@@ -107,8 +107,8 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   // key. NVRTC needs no more: in strace, 12.9's workers open after the fork what the sources
   // include, and nothing else; they start neither threads nor programs. Its built-ins it asks for
   // by name, and they are loaded by then (nvrtc_library.cc).
-  JailNeeds needs;
-  if (!compiler_.StartsNothing()) needs = NeedsOfThisProcess(compiler_.Programs());
+  JailNeeds needs = NeedsOfThisProcess(compiler_.Programs());
+  if (compiler_.NamesAllItOpens()) needs.libraries.clear();
   for (std::string& path : compiler_.Reads()) needs.libraries.push_back(std::move(path));
   // What starts a program compiles in that one's memory.
   if (compiler_.Programs().empty()) touched_ = TouchedMemory::OfThisProcess();
@@ -118,8 +118,7 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
         {"warm", Json::object()},
         {"programs", needs.programs},
         {"libraries", needs.libraries},
-        {"dates_files", compiler_.DatesFiles()},
-        {"starts_nothing", compiler_.StartsNothing()}});
+        {"starts_nothing", compiler_.NamesAllItOpens()}});
 }
 
 absl::Status ZygoteServer::Serve() {

@@ -19,6 +19,7 @@ import traceback
 import types
 import unittest.mock
 
+import blind_ptxas  # noqa: F401
 import triton
 import triton.language as tl
 from triton import knobs

@@ -11,6 +11,7 @@ std::vector<SmallSection> SomeSections() {
   return {{".debug_line", "12:00"},
           {".rela.debug_frame", "one"},
           {".nv_debug_line_sass", "12:00"},
+          {".nv.merc.rela.debug_line", "one"},
           {".text.k", "code", SHF_ALLOC | SHF_EXECINSTR},
           {".nv.info", "registers"}};
 }
@@ -27,7 +28,8 @@ std::string With(const std::string& name, const std::string& content) {
 TEST(SameCodeTest, IgnoresDebugSections) {
   const std::string one = MakeSmallElf(SomeSections());
   EXPECT_TRUE(HaveSameCode(one, one));
-  for (const char* name : {".debug_line", ".rela.debug_frame", ".nv_debug_line_sass"}) {
+  for (const char* name :
+       {".debug_line", ".rela.debug_frame", ".nv_debug_line_sass", ".nv.merc.rela.debug_line"}) {
     EXPECT_TRUE(HaveSameCode(one, With(name, "longer than it was"))) << name;
   }
 }

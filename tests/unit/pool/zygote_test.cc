@@ -126,7 +126,7 @@ TEST_F(ZygoteTest, AWorkerForkedJustBeforeTheZygotesDeathIsNotForgotten) {
 
 TEST_F(ZygoteTest, AJailThatNoMessageHoldsIsRefusedAndTheZygoteLives) {
   std::vector<std::string> assemblers;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     assemblers.push_back(
         fmt::format("/a/toolchain/with/a/rather/long/name/of/its/own/{}/ptxas", i));
   }

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "daemon/sandbox/jail.h"
+#include "storage/base/unique_fd.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -91,6 +92,25 @@ TEST_F(EnterJailTest, InsideThereAreNoSocketsAndNoTracing) {
                      errno == EPERM && ::setsid() < 0 && ::chmod(".", 0700) < 0;
             }),
             0);
+}
+
+TEST_F(EnterJailTest, StatCanBeRefusedInsideAndOutside) {
+  if (jail_.filter.empty()) GTEST_SKIP() << "this kernel has no seccomp";
+  const auto refused = [] {
+    struct stat status {};
+    const UniqueFd open(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (::stat("/dev/null", &status) != 0 || !RefuseStat()) return false;
+    for (const int result : {::stat("/dev/null", &status), ::lstat("/dev/null", &status),
+                             ::fstatat(AT_FDCWD, "/dev/null", &status, AT_SYMLINK_NOFOLLOW)}) {
+      if (result == 0) return false;
+    }
+    struct statx extended {};
+    return ::statx(AT_FDCWD, "/dev/null", 0, STATX_SIZE, &extended) != 0 && errno == ENOENT &&
+           ::fstat(open.get(), &status) == 0;
+  };
+  EXPECT_EQ(InChild(refused), 0);
+  jail_.handled_files = 0;
+  EXPECT_EQ(InChild([&] { return EnterJail(jail_).empty() && refused(); }), 0);
 }
 
 TEST_F(EnterJailTest, InsideThereAreThreadsAndProcesses) {

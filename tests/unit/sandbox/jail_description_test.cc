@@ -16,6 +16,8 @@ JailDescription SomeJail() {
   jail.scopes = 1;
   jail.paths = {{"/usr/lib", 5}, {"/job/slot-0", 7}};
   jail.filter = {{0x20, 0, 0, 4}, {0x06, 255, 1, UINT32_MAX}};
+  jail.view = {{ViewEntry::Kind::kLink, "/lib", "usr/lib"},
+               {ViewEntry::Kind::kShownDirectory, "/usr/lib", ""}};
   return jail;
 }
 
@@ -32,7 +34,6 @@ TEST(JailDescriptionTest, DecodesEncodedLimits) {
   limits.processes = 9;
   limits.disk_bytes = 10;
   limits.disk_entries = 11;
-  limits.hidden = {"/var/lib/kiln/store"};
   const auto decoded = DecodeLimits(EncodeLimits(limits));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(EncodeLimits(*decoded), EncodeLimits(limits));
@@ -44,6 +45,7 @@ TEST(JailDescriptionTest, RefusesMalformedDescriptions) {
                                      {"paths", Json::array({Json::array({"/usr"})})},
                                      {"paths", Json::array({Json::array({1, "/usr"})})},
                                      {"filter", Json::array({Json::array({1, 2, 3})})},
+                                     {"view", Json::array({Json::array({"link", "/lib"})})},
                                      {"filter", nullptr}}) {
     Json json = EncodeJail(SomeJail());
     json[field] = value;

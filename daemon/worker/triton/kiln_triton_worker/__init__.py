@@ -3,6 +3,7 @@
 Runs with nothing but the standard library and `triton`. A module imports only what stands before it here:
 
   failure, elf, libc, usage, output    small things that know nothing of one another
+  seccomp                              filters of system calls
   large_pages                          what makes forks cheaper
   libdevice                            what makes linking cheaper
   frames                               what goes over a job socket
@@ -17,8 +18,8 @@ Runs with nothing but the standard library and `triton`. A module imports only w
   worker, zygote                       processes
   program                              the command line
 
-What these add to a request and decides the binary's bytes (source_text.SOURCE_STEM, origins, libc.do_not_randomize_programs, the
-dump_ptxas_log of assembler) is part of a toolchain's identity: whoever changes it raises kTritonCall
+What these add to a request and decides the binary's bytes (source_text.SOURCE_STEM, origins, libc.do_not_randomize_programs,
+seccomp.blind_programs, the dump_ptxas_log of assembler) is part of a toolchain's identity: whoever changes it raises kTritonCall
 (daemon/toolchain/toolchain_files.cc).
 
 All modules are imported before the first fork: a worker in its jail cannot read them.

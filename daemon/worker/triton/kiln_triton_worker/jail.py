@@ -7,11 +7,9 @@ import stat
 import struct
 
 from kiln_triton_worker.libc import LIBC, checked, prctl
+from kiln_triton_worker.seccomp import PR_SET_NO_NEW_PRIVS, filter_system_calls
 
-PR_SET_SECCOMP = 22
 PR_SET_SECUREBITS = 28
-PR_SET_NO_NEW_PRIVS = 38
-SECCOMP_MODE_FILTER = 2
 # System calls without a function in the C library; these numbers are the same on every architecture.
 SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
 LANDLOCK_RULE_PATH_BENEATH = 1
@@ -83,7 +81,4 @@ class Confinement:
             os.close(opened)
 
     def _filter_system_calls(self):
-        instructions = b"".join(struct.pack("=HBBI", *one) for one in self._jail["filter"])
-        kept = ctypes.create_string_buffer(instructions, len(instructions))
-        program = struct.pack("@HP", len(self._jail["filter"]), ctypes.addressof(kept))
-        checked(LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0))
+        filter_system_calls(self._jail["filter"])

@@ -1,14 +1,16 @@
 """What a process may take from now on: it and all that it will start."""
 
 import contextlib
+import errno
 import os
 import resource
 
 from kiln_triton_worker.libc import LIBC, checked
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 1 << 14, 1 << 19
-
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_MOVE, MS_REC, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 13, 1 << 14, 1 << 19
+MNT_DETACH = 2
+ROOT_OPTIONS = "size=64k,nr_inodes=4096,mode=0700"
 
 # By the names of the fork message.
 RESOURCES = {
@@ -20,21 +22,60 @@ RESOURCES = {
 }
 
 
-def mount_work_directory(directory, limits):
+def mount_work_directory(directory, limits, view):
     """Like MountWorkDirectory (daemon/sandbox/work_mount.cc). What failed, in words."""
     if not limits["disk_bytes"]:
         return []
     try:
         _unshare_mounts()
         checked(LIBC.mount(None, b"/", None, MS_REC | MS_SLAVE, None))
-        for hidden in limits["hidden"]:
-            with contextlib.suppress(FileNotFoundError):
-                _mount_tmpfs(hidden, "size=64k,nr_inodes=64,mode=0700")
-        os.makedirs(directory, exist_ok=True)
+        if view:
+            _enter_view(directory, view)
         _mount_tmpfs(directory, f"size={limits['disk_bytes']},nr_inodes={limits['disk_entries']},mode=0700")
     except OSError as error:
         return [f"mount a tmpfs on {directory}: {error.strerror}"]
     return []
+
+
+def _enter_view(root, view):
+    """Makes a root of these entries alone, mounted on `root`, for the time that this takes."""
+    _mount_tmpfs(root, ROOT_OPTIONS)
+    try:
+        _enter_mounted(root, view)
+    except OSError:
+        LIBC.umount2(root.encode(), MNT_DETACH)
+        raise
+
+
+def _enter_mounted(root, view):
+    for kind, path, target in view:
+        place = root + path
+        if kind == "link":
+            os.symlink(target, place)
+        elif kind == "shown file":
+            os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600))
+        else:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(place)
+        if kind.startswith("shown"):
+            with contextlib.suppress(FileNotFoundError):  # gone since the daemon looked
+                checked(LIBC.mount(path.encode(), place.encode(), None, MS_BIND | MS_REC, None))
+    os.chdir(root)
+    _change_root()
+    os.chdir("/")
+
+
+def _change_root():
+    """Like ChangeRoot."""
+    try:
+        checked(LIBC.pivot_root(b".", b"."))
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        checked(LIBC.mount(b".", b"/", None, MS_MOVE, None))
+        os.chroot(".")
+    else:
+        checked(LIBC.umount2(b".", MNT_DETACH))
 
 
 def _unshare_mounts():

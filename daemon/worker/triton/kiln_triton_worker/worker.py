@@ -18,6 +18,7 @@ from kiln_triton_worker.libc import die_with, do_not_randomize_programs
 from kiln_triton_worker.limits import mount_work_directory, set_limits
 from kiln_triton_worker.output import Output
 from kiln_triton_worker.reply import compiled_reply, failed_reply
+from kiln_triton_worker.seccomp import blind_programs
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
 
 
@@ -57,13 +58,14 @@ class Worker:
     def confine(self):
         """What of it failed, in words."""
         directory = self._message["directory"]
-        problems = mount_work_directory(directory, self._message["limits"])
+        problems = mount_work_directory(directory, self._message["limits"], (self._message["jail"] or {}).get("view"))
         os.chdir(directory)
         for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
             os.environ[name] = directory
         tempfile.tempdir = None
         os.umask(0o077)
         do_not_randomize_programs()
+        blind_programs()
         problems += set_limits(self._message["limits"])
         if self._message["jail"] is not None:
             confinement = Confinement(self._message["jail"])

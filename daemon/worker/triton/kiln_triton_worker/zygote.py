@@ -22,7 +22,7 @@ from kiln_triton_worker.worker import run_worker
 
 PR_SET_CHILD_SUBREAPER = 36
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
-CONTROL_BYTES_MAX = 64 << 10
+CONTROL_BYTES_MAX = 128 << 10
 # Say which malloc this process has, and so its workers. The programs that they start have their own.
 ALLOCATOR_VARIABLES = ("LD_PRELOAD", "MALLOC_CONF")
 
