@@ -8,6 +8,7 @@
 #include "client/launch/c_edge.h"
 #include "client/launch/driver/cuda_driver.h"
 #include "client/launch/driver/hip_driver.h"
+#include "client/launch/driver/opencl_driver.h"
 
 namespace kiln::launch {
 namespace {
@@ -55,7 +56,8 @@ std::optional<Sha256Digest> OptionalDigestAt(const uint8_t* bytes) {
 StatusOr<std::unique_ptr<Driver>> OpenDriver(std::string_view backend, const char* path) {
   if (backend == "cuda") return path == nullptr ? CudaDriver::Open() : CudaDriver::Open(path);
   if (backend == "hip") return path == nullptr ? HipDriver::Open() : HipDriver::Open(path);
-  return InvalidArgument("there is no backend \"{}\": it is cuda or hip", backend);
+  if (backend == "spirv") return path == nullptr ? OpenClDriver::Open() : OpenClDriver::Open(path);
+  return InvalidArgument("there is no backend \"{}\": it is cuda, hip or spirv", backend);
 }
 
 // One runtime for each library, also when two names open the same library. Never destroyed: graphs
@@ -146,6 +148,21 @@ kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime, ui
     LAUNCH_ASSIGN_OR_RETURN(*device, runtime->launcher.driver().DeviceOf(address));
     return Status();
   });
+}
+
+kiln_launch_code kiln_launch_get_context(kiln_launch_runtime* runtime, int32_t device,
+                                         void** context) {
+  return Guarded({runtime, context}, [&]() -> Status {
+    Driver& driver = runtime->launcher.driver();
+    LAUNCH_ASSIGN_OR_RETURN(*context,
+                            device < 0 ? driver.CurrentContext() : driver.PrimaryContext(device));
+    return Status();
+  });
+}
+
+kiln_launch_code kiln_launch_set_context(kiln_launch_runtime* runtime, void* context) {
+  return Guarded({runtime},
+                 [&]() -> Status { return runtime->launcher.driver().SetContext(context); });
 }
 
 // --- Artifacts ---
@@ -275,6 +292,13 @@ kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel, const kiln_laun
 kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream, void* producer) {
   return Guarded({kernel}, [&]() -> Status {
     return kernel->launcher.Order(*kernel->kernel, stream, producer);
+  });
+}
+
+kiln_launch_code kiln_launch_fill(kiln_launch_kernel* kernel, void* stream, uint64_t address,
+                                  uint8_t value, uint64_t bytes) {
+  return Guarded({kernel}, [&]() -> Status {
+    return kernel->launcher.Fill(*kernel->kernel, stream, {address, bytes}, value);
   });
 }
 

@@ -78,7 +78,7 @@ Status ContextKernels::LoadNow(Kernel& kernel, bool is_capturing) {
 // Evicts as few kernels as possible: an evicted kernel is loaded again at its next launch, which
 // fails in strict mode.
 StatusOr<LoadedCode> ContextKernels::LoadOrMakeRoom(const Artifact& artifact, bool is_capturing) {
-  const auto load = [&] { return driver_.Load(artifact.binary(), artifact.metadata().name); };
+  const auto load = [&] { return driver_.Load(artifact.binary(), artifact.metadata()); };
   StatusOr<LoadedCode> code = load();
   if (code.status().code() != Code::kResourceExhausted || is_capturing) return code;
   {

@@ -29,7 +29,8 @@
  *   accepts the shorter structs of older programs, and ignores unknown members of longer ones. Zero
  *   is the default of every member.
  * Handles of the driver: `stream` is a CUstream (cudaStream_t is the same), NULL the default
- *   stream. Device addresses are uint64_t.
+ *   stream. For OpenCL it is a cl_command_queue, and never NULL. Device addresses are uint64_t; for
+ *   OpenCL they are pointers to unified shared memory or SVM.
  * Units are in the names; sizes are bytes, all else is a count.
  * Fork: the library does not work in a forked child, as the driver does not.
  * Unloading: dlclose is allowed at any time and does not unload the library: the driver calls into
@@ -82,7 +83,8 @@ KILN_LAUNCH_API const char* kiln_launch_version(void);
  * process had no memory for the text. Valid until the next failed call on this thread. */
 KILN_LAUNCH_API const char* kiln_launch_error(void);
 
-/* The GPU driver's result in that call (a CUresult, a hipError_t); 0: the driver did not fail. */
+/* The GPU driver's result in that call (a CUresult, a hipError_t, a cl_int); 0: the driver did not
+ * fail. */
 KILN_LAUNCH_API int32_t kiln_launch_driver_result(void);
 
 /* --- The runtime: one per driver library in a process ---------------------------------------- */
@@ -90,16 +92,17 @@ KILN_LAUNCH_API int32_t kiln_launch_driver_result(void);
 typedef struct kiln_launch_open_options {
   uint32_t size;
   uint32_t reserved;
-  /* "cuda" (also NULL) or "hip". */
+  /* "cuda" (also NULL), "hip", or "spirv", which OpenCL loads. */
   const char* backend;
   /* The driver library, as dlopen(3) takes it. NULL: libcuda.so.1; for HIP libamdhip64.so, .so.7 or
-   * .so.6, and the loaded one if the process has loaded one. */
+   * .so.6, and the loaded one if the process has loaded one; for OpenCL its loader
+   * libOpenCL.so.1. */
   const char* driver_path;
 } kiln_launch_open_options;
 
 /* Opens the driver. A second open of the same driver returns the same runtime, so that a process
  * shares loaded kernels; close each once. `options` may be NULL. UNAVAILABLE: no driver, no GPU, or
- * a driver before CUDA 12.0 or ROCm 6.0. */
+ * a driver before CUDA 12.0, ROCm 6.0 or OpenCL 2.1. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_open(const kiln_launch_open_options* options,
                                                   kiln_launch_runtime** runtime);
 /* Open kernels and captured graphs stay valid. */
@@ -166,6 +169,7 @@ typedef struct kiln_launch_stats {
                                kernel */
   uint64_t out_of_memory_loads;
   uint64_t live_graphs;
+  uint64_t captured_launches;
 } kiln_launch_stats;
 
 /* Since the runtime was first opened. */
@@ -181,7 +185,7 @@ typedef struct kiln_launch_device {
   int32_t ordinal;
   char name[128];        /* "NVIDIA H200" */
   char architecture[64]; /* "90", "gfx942:sramecc+:xnack-": kernels are compiled for the part before
-                            the colon */
+                            the colon. OpenCL: the newest SPIR-V that it takes, "1.4"; "": none */
   uint32_t warp_size;
   uint32_t threads_max; /* of a block */
   uint64_t shared_bytes_max;
@@ -195,6 +199,18 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_get_device(kiln_launch_runtime* run
 /* The device that `address` belongs to. INVALID_ARGUMENT: the driver does not know the address. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_address_get_device(kiln_launch_runtime* runtime,
                                                                 uint64_t address, int32_t* device);
+
+/* The primary context of a device, which is made if necessary and never released; or, for `device`
+ * -1, the thread's current context, NULL for none. A CUcontext or a cl_context. Make OpenCL's
+ * queues and memory in it, or bring a context of your own: */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_get_context(kiln_launch_runtime* runtime,
+                                                         int32_t device, void** context);
+
+/* OpenCL alone, which has no current context: makes a cl_context of one device current on this
+ * thread, NULL for none. The library never releases it. FAILED_PRECONDITION: it has several
+ * devices. UNIMPLEMENTED: for CUDA and HIP. */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_set_context(kiln_launch_runtime* runtime,
+                                                         void* context);
 
 /* --- Artifacts: a binary and its metadata ----------------------------------------------------- */
 
@@ -224,7 +240,7 @@ typedef struct kiln_launch_bytes {
   /* JSON with `metadata`: HotArtifact::document() of libkiln, or what `kiln compile -o` writes. */
   const char* json;
   uint64_t json_bytes;
-  /* cubin or HSACO. */
+  /* cubin, HSACO or SPIR-V module. */
   const void* binary;
   uint64_t binary_bytes;
   /* SHA-256 of the binary, 32 bytes. NULL: as the JSON says. */
@@ -244,8 +260,8 @@ typedef struct kiln_launch_artifact_info {
   uint32_t size;
   uint32_t parameter_count; /* the arguments of a launch, without hidden ones */
   const char* name;         /* the entry point */
-  const char* backend;      /* "cuda", "hip" */
-  const char* architecture; /* "90", "90a", "gfx942" */
+  const char* backend;      /* "cuda", "hip", "spirv" */
+  const char* architecture; /* "90", "90a", "gfx942", "1.2" (of SPIR-V) */
   const uint8_t* key;       /* 32 bytes; zeroes: not known */
   const uint8_t* digest;    /* 32 bytes, of the binary */
   uint64_t binary_bytes;
@@ -284,7 +300,7 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open(kiln_launch_runtime* ru
                                                          kiln_launch_kernel** kernel);
 /* Opens the kernel of a serialized kiln.v1.CompileResponse, which every client of the daemon gets:
  * artifact and kernel in one call. Errors of kiln_launch_kernel_open, and INVALID_ARGUMENT: no such
- * message, or without the content of a cubin or HSACO. DATA_LOSS. */
+ * message, or without the content of a cubin, HSACO or SPIR-V module. DATA_LOSS. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_open_response(kiln_launch_runtime* runtime,
                                                                   const void* response,
                                                                   uint64_t response_bytes,
@@ -306,8 +322,8 @@ typedef struct kiln_launch_config {
   /* Programs along x, y, z. Counts clusters for kernels with clusters, as Triton does. A zero
    * launches nothing and succeeds. */
   uint32_t grid[3];
-  /* Threads along x, y, z. Zeroes: as the kernel was compiled. Only kernels from CUDA C++ or PTX
-   * accept other values. */
+  /* Threads along x, y, z. Zeroes: as the kernel was compiled. Only kernels from CUDA C++, PTX or
+   * OpenCL C accept other values; a kernel from OpenCL C needs them. */
   uint32_t block[3];
   /* Dynamic shared memory in addition to the kernel's own. Both together: at most
    * `shared_bytes_max` of the device. */
@@ -319,10 +335,15 @@ typedef struct kiln_launch_config {
   void* stream;
   /* The size of each argument, to check against the parameters. NULL: no check. */
   const uint32_t* argument_bytes;
+  /* Device memory of the caller's for the kernel's scratch, as many bytes as the artifact's info
+   * says times the programs; a graph uses it at each replay. 0: this library allocates it. */
+  uint64_t global_scratch;
+  uint64_t profile_scratch;
 } kiln_launch_config;
 
 /* Puts one launch on the stream and returns. `arguments` has one pointer per parameter, to its
- * value: a uint64_t for a pointer, an int32_t for "i32", two bytes for "fp16", and so on. The
+ * value: a uint64_t for a pointer, an int32_t for "i32", two bytes for "fp16", and so on; for a
+ * pointer to local memory ("*local f32") a uint64_t, the length of that memory in bytes. The
  * values are read before the call returns. The library adds hidden parameters and scratch. Any
  * context may be current. If the stream captures, the library remembers the kernel and the buffers
  * of its arguments (see kiln_launch_check_free) as long as the graph lives.
@@ -341,6 +362,11 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
  * the capture goes on. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream,
                                                          void* producer);
+
+/* Sets memory of the kernel's device to `value`, in stream order; a capture gets a node that does
+ * it. */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_fill(kiln_launch_kernel* kernel, void* stream,
+                                                  uint64_t address, uint8_t value, uint64_t bytes);
 
 typedef struct kiln_launch_kernel_info {
   uint32_t size;

@@ -1,5 +1,6 @@
 #include "client/launch/launch_plan.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "client/launch/argument_list.h"
@@ -70,18 +71,40 @@ bool RunsOnHip(std::string_view kernel, std::string_view device) {
   return true;
 }
 
+// Versions of SPIR-V: "1.2" runs where "1.4" does. "": the device takes none.
+bool RunsOnSpirv(std::string_view kernel, std::string_view device) {
+  const auto number_of = [](std::string_view version) {
+    std::pair number{0, 0};
+    const size_t dot = std::min(version.find('.'), version.size());
+    std::from_chars(version.data(), version.data() + dot, number.first);
+    if (dot < version.size()) {
+      std::from_chars(version.data() + dot + 1, version.data() + version.size(), number.second);
+    }
+    return number;
+  };
+  return number_of(kernel) <= number_of(device);
+}
+
+bool Runs(const KernelMetadata& kernel, std::string_view device) {
+  if (kernel.backend == "cuda") return RunsOnCuda(kernel, device);
+  if (kernel.backend == "spirv") return RunsOnSpirv(kernel.architecture, device);
+  return RunsOnHip(kernel.architecture, device);
+}
+
 // FAILED_PRECONDITION: the kernel does not run on the device; the message names both architectures.
 // CUDA: a kernel for 8.0 also runs on 8.6, a kernel for 9.0a only on 9.0, a kernel for 10.0f
 // on 10.0 and 10.3. From 9.0 on, a kernel from Triton only runs on its own architecture, whatever
 // its name. HIP: a kernel for gfx942 runs on every gfx942, a kernel for gfx942:xnack+ only with
-// that feature. A device's architecture is "gfx942:sramecc+:xnack-".
+// that feature. A device's architecture is "gfx942:sramecc+:xnack-". SPIR-V: a kernel for 1.2 runs
+// on every device that takes 1.2 or later.
 Status CheckArchitecture(const KernelMetadata& kernel, std::string_view driver_backend,
                          const DeviceFacts& device) {
-  const bool runs =
-      kernel.backend == driver_backend &&
-      (kernel.backend == "cuda" ? RunsOnCuda(kernel, device.architecture)
-                                : RunsOnHip(kernel.architecture, device.architecture));
-  if (runs) return Status();
+  if (driver_backend == "spirv" && device.architecture.empty()) {
+    return FailedPrecondition(
+        "device {} ({}) takes no SPIR-V: its OpenCL driver compiles source only", device.ordinal,
+        device.name);
+  }
+  if (kernel.backend == driver_backend && Runs(kernel, device.architecture)) return Status();
   return FailedPrecondition(
       "compiled for {}:{}, but device {} ({}) is {}:{}: have it compiled for that target",
       kernel.backend, kernel.architecture, device.ordinal, device.name, driver_backend,
@@ -168,11 +191,12 @@ Status LaunchPlan::CheckFunction(const FunctionFacts& facts) const {
         facts.parameter_bytes->size(), parameter_bytes_.size(), hidden);
   }
   for (size_t i = 0; i < parameter_bytes_.size(); ++i) {
-    if (parameter_bytes_[i] == 0 || parameter_bytes_[i] == (*facts.parameter_bytes)[i]) continue;
+    const size_t found = (*facts.parameter_bytes)[i];
+    if (parameter_bytes_[i] == 0 || found == 0 || parameter_bytes_[i] == found) continue;
     return InvalidArgument(
         "parameter {} has {} bytes by its type, {} in the binary: they do not "
         "belong together",
-        NameOf(metadata_.parameters[i], i), parameter_bytes_[i], (*facts.parameter_bytes)[i]);
+        NameOf(metadata_.parameters[i], i), parameter_bytes_[i], found);
   }
   return Status();
 }

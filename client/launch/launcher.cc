@@ -134,6 +134,15 @@ Status Launcher::Order(const Kernel& kernel, Stream stream, Stream producer) {
   return order().Annotate(kernel.artifact().label());
 }
 
+Status Launcher::Fill(const Kernel& kernel, Stream stream, const MemoryRange& range,
+                      uint8_t value) {
+  if (range.bytes == 0) return Status();
+  const ScopedContext context(*driver_, kernel.context());
+  Status status = context.status();
+  if (status.ok()) status = driver_->FillAsync(range.begin, value, range.bytes, stream);
+  return status.Annotate(kernel.artifact().label());
+}
+
 Status Launcher::EnqueueObserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call,
                                  const kiln_launch_settings& settings, int plain) {
   if (call.IsEmpty()) return Status();
@@ -164,6 +173,7 @@ Status Launcher::EnqueueLabelled(const std::shared_ptr<Kernel>& kernel, const La
   LAUNCH_RETURN_IF_ERROR(context.status());
   LAUNCH_ASSIGN_OR_RETURN(const bool is_capturing, driver_->IsCapturing(call.stream));
   if (is_capturing) {
+    captured_launches_.fetch_add(1, std::memory_order_relaxed);
     LAUNCH_RETURN_IF_ERROR(graphs_.NoteLaunch(kernel, call));
   }
   return LaunchWithScratch(*kernel, call, launch, settings, is_capturing);
@@ -179,11 +189,16 @@ Status Launcher::LaunchWithScratch(Kernel& kernel, const LaunchCall& call,
   const kiln_launch_settings& allocator = is_capturing ? kDefaultSettings : settings;
   Scratch global(*driver_, allocator, call.stream);
   Scratch profile(*driver_, allocator, call.stream);
-  LAUNCH_RETURN_IF_ERROR(global.Allocate(plan.ScratchBytes(call, metadata.global_scratch_bytes),
-                                         static_cast<uint64_t>(metadata.global_scratch_align)));
-  LAUNCH_RETURN_IF_ERROR(profile.Allocate(plan.ScratchBytes(call, metadata.profile_scratch_bytes),
-                                          static_cast<uint64_t>(metadata.profile_scratch_align)));
-  Address hidden[] = {global.address(), profile.address()};
+  if (call.global_scratch == 0) {
+    LAUNCH_RETURN_IF_ERROR(global.Allocate(plan.ScratchBytes(call, metadata.global_scratch_bytes),
+                                           static_cast<uint64_t>(metadata.global_scratch_align)));
+  }
+  if (call.profile_scratch == 0) {
+    LAUNCH_RETURN_IF_ERROR(profile.Allocate(plan.ScratchBytes(call, metadata.profile_scratch_bytes),
+                                            static_cast<uint64_t>(metadata.profile_scratch_align)));
+  }
+  Address hidden[] = {call.global_scratch == 0 ? global.address() : call.global_scratch,
+                      call.profile_scratch == 0 ? profile.address() : call.profile_scratch};
   ArgumentList arguments(call.arguments, call.argument_count, hidden,
                          static_cast<size_t>(metadata.hidden_pointers));
   return LaunchTimed(kernel, launch, arguments.data(), settings, is_capturing);
@@ -240,6 +255,7 @@ kiln_launch_stats Launcher::Stats() const {
   stats.loads_at_launch = loads_at_launch_.load(std::memory_order_relaxed);
   stats.refused_launches = refused_launches_.load(std::memory_order_relaxed);
   stats.live_graphs = graphs_.live_graphs();
+  stats.captured_launches = captured_launches_.load(std::memory_order_relaxed);
   return stats;
 }
 

@@ -39,6 +39,8 @@ class Launcher {
   // context. `stream` may join the capture of `producer`. FAILED_PRECONDITION: `stream` captures,
   // and `producer` does not capture into the same graph.
   Status Order(const Kernel& kernel, Stream stream, Stream producer);
+  // Fills memory of the kernel's device, in stream order.
+  Status Fill(const Kernel& kernel, Stream stream, const MemoryRange& range, uint8_t value);
   // Enqueue for a tuning: without hooks, times and `strict`.
   Status EnqueueUnobserved(const std::shared_ptr<Kernel>& kernel, const LaunchCall& call);
   // One context after the other.
@@ -117,6 +119,7 @@ class Launcher {
   GraphRegistry graphs_;
   std::atomic<uint64_t> loads_at_launch_{0};
   std::atomic<uint64_t> refused_launches_{0};
+  std::atomic<uint64_t> captured_launches_{0};
 
   // Launches read the settings without a lock. Replaced settings are kept: a launch may still read
   // them.

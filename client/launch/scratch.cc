@@ -3,8 +3,8 @@
 namespace kiln::launch {
 namespace {
 
-// What every driver aligns its allocations to.
-constexpr uint64_t kDriverAlignment = 256;
+// What every driver aligns its allocations to; OpenCL promises no more.
+constexpr uint64_t kDriverAlignment = 128;
 
 }  // namespace
 

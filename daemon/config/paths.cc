@@ -90,6 +90,8 @@ std::vector<std::string> ToolchainDirectories(const Config::Toolchain& configure
   if (!cache.empty()) directories.push_back(cache + "/kiln/toolchains");
   // CUDA toolkits: the one that the system prefers. Others are named in the configuration.
   directories.push_back("/usr/local/cuda");
+  // The distribution's compiler of OpenCL C.
+  directories.push_back("/usr");
   return directories;
 }
 

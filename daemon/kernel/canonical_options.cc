@@ -148,6 +148,7 @@ bool IsDefault(const OptionDeclaration& declaration, const OptionValue& value) {
 }  // namespace
 
 int WarpSize(const Target& target) {
+  if (target.backend == "spirv") return 1;
   if (target.backend != "hip") return 32;
   // gfx9 and before have wavefronts of 64; from gfx10 on, Triton compiles for 32. The last two
   // digits are minor and stepping.

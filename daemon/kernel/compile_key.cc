@@ -10,11 +10,11 @@ namespace {
 constexpr std::string_view kScheme = "kiln-key-v1";
 
 // Beside the ptxas, whose bytes are its fingerprint, how kiln-worker calls it decides the cubin:
-// the options that it adds, under which name it has the PTX read. Raised by hand with these
-// (ptxas_compiler.cc), here and in client/python/kiln/key.py, so that what was made otherwise is
-// not found any more. kTritonCall and kNvrtcCall are the same for the other toolchains, whose
-// fingerprints have room for it.
-constexpr int64_t kPtxasCall = 1;
+// the options that it adds, under which name it has the PTX read, that ptxas finds no file with
+// stat. Raised by hand with these (ptxas_compiler.cc), here and in client/python/kiln/key.py, so
+// that what was made otherwise is not found any more. kTritonCall and kNvrtcCall are the same for
+// the other toolchains, whose fingerprints have room for it.
+constexpr int64_t kPtxasCall = 2;
 
 // The primitives of docs/key.md. Every element is either of fixed size or carries its length, so no
 // two different requests share an encoding.

@@ -25,7 +25,7 @@ std::string_view Trimmed(std::string_view text) {
 
 // "" for the fixed names under which sources are compiled, such as "kernel.cu".
 std::string FileOf(std::string_view name) {
-  for (const std::string_view own : {"kernel.cu", "kernel.ttir", "kernel.ttgir"}) {
+  for (const std::string_view own : {"kernel.cu", "kernel.cl", "kernel.ttir", "kernel.ttgir"}) {
     if (name == own) return "";
   }
   return std::string(name.substr(0, kCompileNoteBytesMax));

@@ -12,16 +12,18 @@ std::string_view SourceKindName(SourceKind kind) {
       return "ptx";
     case SourceKind::kTtgir:
       return "ttgir";
+    case SourceKind::kOpenCl:
+      return "opencl";
   }
   return "unknown";
 }
 
 absl::StatusOr<SourceKind> ParseSourceKind(std::string_view name) {
-  for (const SourceKind kind :
-       {SourceKind::kTtir, SourceKind::kTtgir, SourceKind::kCudaCxx, SourceKind::kPtx}) {
+  for (const SourceKind kind : {SourceKind::kTtir, SourceKind::kTtgir, SourceKind::kCudaCxx,
+                                SourceKind::kPtx, SourceKind::kOpenCl}) {
     if (name == SourceKindName(kind)) return kind;
   }
-  return InvalidArgument("unknown source kind '{}'; use ttir, ttgir, cuda or ptx", name);
+  return InvalidArgument("unknown source kind '{}'; use ttir, ttgir, cuda, ptx or opencl", name);
 }
 
 absl::StatusOr<Target> Target::Parse(std::string_view text) {

@@ -22,8 +22,8 @@
 
 namespace kiln {
 
-enum class SourceKind { kTtir = 1, kCudaCxx = 2, kPtx = 3, kTtgir = 4 };
-// "ttir", "cuda", "ptx", "ttgir": as on the command line and in request files.
+enum class SourceKind { kTtir = 1, kCudaCxx = 2, kPtx = 3, kTtgir = 4, kOpenCl = 5 };
+// "ttir", "cuda", "ptx", "ttgir", "opencl": as on the command line and in request files.
 std::string_view SourceKindName(SourceKind kind);
 // INVALID_ARGUMENT, with the known words, for any other.
 absl::StatusOr<SourceKind> ParseSourceKind(std::string_view name);
@@ -35,15 +35,16 @@ struct KernelSource {
   std::string name;
 };
 
-// A file that a CUDA C++ source may include, by the name that stands in its #include.
+// A file that a source in CUDA C++ or OpenCL C may include, by the name that stands in its
+// #include.
 struct SourceHeader {
   std::string name;
   std::string text;
   friend bool operator==(const SourceHeader&, const SourceHeader&) = default;
 };
 
-// "cuda:90", "hip:gfx942". The architecture is spelled as Triton's GPUTarget has it: digits for
-// CUDA, gfx… for HIP.
+// "cuda:90", "hip:gfx942", "spirv:1.2". The architecture is spelled as Triton's GPUTarget has it:
+// digits for CUDA, gfx… for HIP; for SPIR-V it is the newest version that the module may have.
 struct Target {
   std::string backend;
   std::string architecture;
@@ -106,7 +107,7 @@ struct CompileRequest {
   // Which ptxas assembles what Triton makes for CUDA: a selector like `toolchain`, in canonical
   // form the 64 hex digits of its fingerprint. "": the toolchain's own.
   std::string ptxas;
-  // Headers of CUDA C++; in canonical form sorted by name.
+  // Headers of CUDA C++ or OpenCL C; in canonical form sorted by name.
   std::vector<SourceHeader> headers;
   // Stages whose text or bytes the reply should carry; empty: the final binary only.
   std::vector<std::string> stages;
@@ -118,7 +119,8 @@ struct CompileFailure {
   // INVALID_ARGUMENT: the source or its options are wrong. RESOURCE_EXHAUSTED: it does not fit the
   // target. INTERNAL: the compiler itself failed.
   absl::StatusCode code = absl::StatusCode::kInvalidArgument;
-  std::string stage;    // "options", "parse", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"
+  std::string
+      stage;  // "options", "parse", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco", "spv"
   std::string message;  // one line
   int line = 0;         // 1-based, in the source; 0: unknown
   int column = 0;

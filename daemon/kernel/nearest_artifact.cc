@@ -33,6 +33,12 @@ std::string NameAfter(std::string_view text, std::string_view mark) {
   return std::string(rest.begin(), std::find_if_not(rest.begin(), rest.end(), IsNameCharacter));
 }
 
+// The name of the first function behind the word kernel or __kernel.
+std::string OpenClKernelName(std::string_view text) {
+  const size_t found = text.find("kernel ");
+  return found == std::string_view::npos ? "" : NameAfter(text.substr(found), "void ");
+}
+
 // The name of the first __global__ function, which is part of the entry point's name.
 std::string CudaKernelName(std::string_view text) {
   const size_t found = text.find("__global__");
@@ -44,6 +50,7 @@ std::string CudaKernelName(std::string_view text) {
 std::string KernelNameOf(const KernelSource& source) {
   std::string name;
   if (source.kind == SourceKind::kCudaCxx) name = CudaKernelName(source.text);
+  if (source.kind == SourceKind::kOpenCl) name = OpenClKernelName(source.text);
   if (source.kind == SourceKind::kPtx) name = NameAfter(source.text, ".entry ");
   if (source.kind == SourceKind::kTtir || source.kind == SourceKind::kTtgir) {
     name = NameAfter(source.text, "tt.func public @");

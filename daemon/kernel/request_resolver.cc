@@ -35,6 +35,15 @@ absl::Status CheckArchitecture(const Target& target) {
     return InvalidArgument(
         "architecture '{}' is not one of HIP's; write its name, such as hip:gfx942", architecture);
   }
+  if (target.backend == "spirv" &&
+      (architecture.size() != 3 || architecture[1] != '.' ||
+       !all_of(architecture.substr(0, 1), is_digit) || !all_of(architecture.substr(2), is_digit))) {
+    return InvalidArgument(
+        "architecture '{}' is no version of SPIR-V; write the newest that the module may have, "
+        "such "
+        "as spirv:1.2",
+        architecture);
+  }
   return absl::OkStatus();
 }
 
@@ -71,7 +80,7 @@ absl::Status CanonicalizeHeaders(std::vector<SourceHeader>& headers) {
 
 absl::Status RequestResolver::CheckBackend(const Target& target) const {
   // Known even where no toolchain for them is here: then the catalog says so.
-  std::set<std::string> known = {"cuda", "hip"};
+  std::set<std::string> known = {"cuda", "hip", "spirv"};
   if (known.count(target.backend) != 0) return CheckArchitecture(target);
   for (const auto& toolchain : catalog_.List()) {
     for (const auto& backend : toolchain->backends) known.insert(backend.backend);
@@ -93,7 +102,8 @@ absl::Status RequestResolver::ChoosePtxas(CompileRequest& request, CompileJob& j
     request.toolchain = std::exchange(request.ptxas, "");
     return absl::OkStatus();
   }
-  if (kind == SourceKind::kCudaCxx || request.target.backend != "cuda") {
+  if (kind == SourceKind::kCudaCxx || kind == SourceKind::kOpenCl ||
+      request.target.backend != "cuda") {
     return InvalidArgument("a ptxas is named, but {} for {} is not assembled by one; leave it out",
                            SourceKindName(kind), request.target.ToString());
   }

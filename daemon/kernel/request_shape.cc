@@ -33,6 +33,10 @@ absl::Status CheckCount(std::string_view what, size_t count, size_t count_max) {
   return InvalidArgument("{} {} were given; at most {} are accepted", count, what, count_max);
 }
 
+bool IncludesHeaders(SourceKind kind) {
+  return kind == SourceKind::kCudaCxx || kind == SourceKind::kOpenCl;
+}
+
 absl::Status CheckSource(const KernelSource& source) {
   if (source.text.empty()) return InvalidArgument("the source is empty; send the kernel's text");
   if (source.text.size() > limits::kSourceBytesMax) {
@@ -42,8 +46,8 @@ absl::Status CheckSource(const KernelSource& source) {
   if (const size_t at = source.text.find('\0'); at != std::string::npos) {
     return InvalidArgument("the source has a NUL byte at offset {}; send text, not a binary", at);
   }
-  // NVRTC takes any bytes, in comments at least; the parsers of the others do not.
-  if (source.kind != SourceKind::kCudaCxx && !IsValidUtf8(source.text)) {
+  // NVRTC and clang take any bytes, in comments at least; the parsers of the others do not.
+  if (!IncludesHeaders(source.kind) && !IsValidUtf8(source.text)) {
     return InvalidArgument("the source is not valid UTF-8; {} is text",
                            SourceKindName(source.kind));
   }
@@ -52,8 +56,8 @@ absl::Status CheckSource(const KernelSource& source) {
 
 absl::Status CheckHeaders(const CompileRequest& request) {
   if (request.headers.empty()) return absl::OkStatus();
-  if (request.source.kind != SourceKind::kCudaCxx) {
-    return InvalidArgument("{} includes no headers; send them with CUDA C++ only",
+  if (!IncludesHeaders(request.source.kind)) {
+    return InvalidArgument("{} includes no headers; send them with CUDA C++ and OpenCL C only",
                            SourceKindName(request.source.kind));
   }
   KILN_RETURN_IF_ERROR(CheckCount("headers", request.headers.size(), limits::kHeadersMax));

@@ -49,7 +49,7 @@ bool Note(const RpcDependencies& parts, const CallContext& context, const Prepar
     // To ask what is there is no use of it.
     if (job.request.cache_policy == CachePolicy::kOnlyIfCached) return false;
     parts.activity.Note(uid, request.job_name, ActivityKind::kWarmed);
-    LeaseWarmed(parts, uid, job.key);
+    LeaseWarmed(parts, uid, job.key, BytesOf(*artifact));
     return false;
   }
   const ActivityKind kind = KindOf(*answer);

@@ -32,6 +32,10 @@ std::string InstallHint(std::string_view name, std::string_view version) {
 
 // For whoever has none of the kind. A Triton and an NVRTC bring a ptxas along.
 std::string FirstInstallHint(SourceKind kind) {
+  if (kind == SourceKind::kOpenCl) {
+    return "Debian's packages clang-15, llvm-spirv-15 and spirv-tools bring it "
+           "(deploy/install-packages opencl, as root), and then 'kiln toolchain reload'";
+  }
   return kind == SourceKind::kCudaCxx ? InstallHint(kNvrtc, kFirstNvrtc)
                                       : InstallHint(kTriton, kFirstVersion);
 }
@@ -123,7 +127,7 @@ Findings FindAll(const DiscoveryOptions& options, Filesystem& filesystem, Toolch
   Findings findings;
   for (const FoundToolchain& one : FindToolchains(options.search_path, FileTrust(options.owners))) {
     if (IsCancelled(options)) break;
-    const bool is_native = one.name == kPtxas || one.name == kNvrtc;
+    const bool is_native = one.name == kPtxas || one.name == kNvrtc || one.name == kClang;
     if (is_native && options.native_worker.empty()) continue;
     absl::StatusOr<ToolchainPtr> toolchain = examine(one);
     if (toolchain.ok()) {
@@ -163,6 +167,7 @@ bool IsNamedForOtherKinds(std::string_view name, SourceKind kind) {
   const bool is_tritons = kind == SourceKind::kTtir || kind == SourceKind::kTtgir;
   if (name == kNvrtc) return kind != SourceKind::kCudaCxx;
   if (name == kPtxas) return kind != SourceKind::kPtx;
+  if (name == kClang) return kind != SourceKind::kOpenCl;
   return name == kTriton && !is_tritons;
 }
 

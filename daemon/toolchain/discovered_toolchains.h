@@ -73,8 +73,8 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   // none of "", "name==version", or 64 hex digits (with or without "sha256:" in front).
   absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const override;
-  // The default first, then those for TTIR, CUDA C++ and PTX; within each by falling version, equal
-  // ones as they were found.
+  // The default first, then those for TTIR, CUDA C++, PTX and OpenCL C; within each by falling
+  // version, equal ones as they were found.
   std::vector<std::shared_ptr<const Toolchain>> List() const override { return toolchains_; }
 
   bool HasDefault() const override;

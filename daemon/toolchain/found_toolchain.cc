@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string_view>
 
+#include "daemon/process/loaded_libraries.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
@@ -40,6 +42,11 @@ constexpr NvrtcPlace kPackagedNvrtc[] = {
     {"nvidia/cuda_nvrtc/lib",
      {"nvidia/cuda_runtime/include", "nvidia/cuda_cccl/include", "nvidia/cuda_nvcc/include"}},
     {"nvidia/cu13/lib", {"nvidia/cu13/include", "nvidia/cu13/include/cccl"}}};
+
+// A distribution has clang, and beside it what makes SPIR-V of its bitcode and what checks that:
+// Debian's packages clang-15, llvm-spirv-15 and spirv-tools.
+constexpr std::string_view kClangProgram = "bin/clang-15";
+constexpr std::string_view kSpirvPrograms[] = {"bin/llvm-spirv-15", "bin/spirv-val"};
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -132,11 +139,18 @@ class Search {
     bool found = AddTriton(packages);
     found = AddNvrtc(directory, kToolkitNvrtc) || found;
     found = AddPtxas(directory, kToolkitPtxas) || found;
+    found = AddClang(directory) || found;
     for (const std::string& each : packages) {
       found = AddPtxas(each, kPackagedPtxas) || found;
       for (const NvrtcPlace& place : kPackagedNvrtc) found = AddNvrtc(each, place) || found;
     }
     return found;
+  }
+
+  void LookIntoDistribution(const std::string& directory) {
+    installation_ = directory;
+    searched_ = directory;
+    AddClang(directory);
   }
 
   // What is in a searched directory and may be an installation.
@@ -256,6 +270,58 @@ class Search {
     return !libraries.empty();
   }
 
+  // A clang without llvm-spirv is somebody's for something else.
+  bool AddClang(const std::string& root) {
+    if (!Noted(IsFile(fmt::format("{}/{}", root, kSpirvPrograms[0])))) return false;
+    const std::string path = fmt::format("{}/{}", root, kClangProgram);
+    const std::string real = NewPath(path);
+    if (real.empty()) return true;
+    FoundToolchain clang{std::string(kClang), path, installation_, CheckUsable(path, X_OK)};
+    std::set<std::string> files;
+    Blame(clang, AddLoaded(path, files));
+    for (const std::string_view other : kSpirvPrograms) {
+      const std::string program = fmt::format("{}/{}", root, other);
+      if (!Noted(IsFile(program))) {
+        Blame(clang, FailedPrecondition("{} is not there: deploy/install-packages opencl installs "
+                                        "it, as root",
+                                        program));
+      }
+      Blame(clang, CheckUsable(program, X_OK));
+      Blame(clang, AddLoaded(program, files));
+      clang.libraries.push_back(program);
+    }
+    clang.libraries.insert(clang.libraries.end(), files.begin(), files.end());
+    Blame(clang, AddClangHeaders(real, clang));
+    Add(real, std::move(clang));
+    return true;
+  }
+
+  absl::Status AddLoaded(const std::string& program, std::set<std::string>& files) {
+    KILN_ASSIGN_OR_RETURN(const Names loaded, LibrariesOf(program));
+    for (const std::string& file : loaded) {
+      KILN_RETURN_IF_ERROR(trust_.CheckFrom(fs::path(file).parent_path(), file));
+    }
+    files.insert(loaded.begin(), loaded.end());
+    return absl::OkStatus();
+  }
+
+  // Those that come with it, which lie beside its real place.
+  absl::Status AddClangHeaders(const std::string& real, FoundToolchain& clang) {
+    const fs::path place = fs::path(real).parent_path().parent_path() / "lib/clang";
+    KILN_ASSIGN_OR_RETURN(const Names versions,
+                          PathsIn(place, [](const std::string&) { return true; }));
+    for (const std::string& version : versions) {
+      const std::string headers = version + "/include";
+      KILN_ASSIGN_OR_RETURN(const bool is_whole, IsFile(headers + "/opencl-c-base.h"));
+      if (!is_whole || !clang.includes.empty()) continue;
+      clang.includes.push_back(headers);
+      KILN_RETURN_IF_ERROR(trust_.CheckFrom(place, headers));
+    }
+    if (!clang.includes.empty()) return absl::OkStatus();
+    return FailedPrecondition("its headers for OpenCL C are not in {} (opencl-c-base.h)",
+                              place.string());
+  }
+
   absl::Status AddLibraries(FoundToolchain& nvrtc) {
     const std::string holder = fs::path(nvrtc.path).parent_path().string();
     KILN_ASSIGN_OR_RETURN(nvrtc.libraries, Versioned(holder, "libnvrtc-builtins.so."));
@@ -297,6 +363,10 @@ std::vector<FoundToolchain> FindToolchains(const std::vector<std::string>& direc
                                            FileTrust trust) {
   Search search(std::move(trust));
   for (const std::string& directory : directories) {
+    if (directory == kDistribution) {
+      search.LookIntoDistribution(directory);
+      continue;
+    }
     search.Look(directory, directory);
     for (const std::string& inner : search.Inner(directory)) search.Look(inner, directory);
   }

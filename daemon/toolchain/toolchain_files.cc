@@ -18,13 +18,15 @@ namespace fs = std::filesystem;
 
 // Besides the files, what daemon/worker/triton/kiln_triton_worker adds to a request decides the
 // bytes: the name that it parses the source under, what it puts back of what stands behind it, that
-// it has ptxas loaded at fixed addresses and say what it uses, that each compile has a process of
-// its own. Raised by hand with these, here and in client/python/kiln/_plugin/identity.py, so that
-// what was made otherwise is not found any more.
-constexpr int kTritonCall = 3;
-// Numbers what kiln-worker adds to a call of NVRTC: options, and the directory that it runs in
-// (nvrtc_compiler.cc).
-constexpr int kNvrtcCall = 2;
+// it has ptxas loaded at fixed addresses, find no file with stat and say what it uses, that each
+// compile has a process of its own. Raised by hand with these, here and in
+// client/python/kiln/_plugin/identity.py, so that what was made otherwise is not found any more.
+constexpr int kTritonCall = 4;
+// Numbers what kiln-worker adds to a call of NVRTC: options, the directory that it runs in
+// (nvrtc_compiler.cc), and what it hears of files (undated_files.cc).
+constexpr int kNvrtcCall = 3;
+// Numbers what kiln-worker adds to a call of clang, llvm-spirv and spirv-val (clang_compiler.cc).
+constexpr int kClangCall = 1;
 
 std::string Preamble(const FoundToolchain& found) {
   if (found.name == kTriton) {
@@ -32,7 +34,8 @@ std::string Preamble(const FoundToolchain& found) {
                        found.version.empty() ? "unknown" : found.version);
   }
   // A header's __FILE__, and with it every assert in it, says where it lies.
-  std::string text = fmt::format("kiln-toolchain-1\n{}\ncall {}\n", found.name, kNvrtcCall);
+  std::string text = fmt::format("kiln-toolchain-1\n{}\ncall {}\n", found.name,
+                                 found.name == kClang ? kClangCall : kNvrtcCall);
   for (size_t i = 0; i < found.includes.size(); ++i) {
     text += fmt::format("include-{} {}\n", i, found.includes[i]);
   }

@@ -51,9 +51,10 @@ struct FileListing {
 bool DecidesOutput(std::string_view path);
 
 // A Triton's files that decide output, its interpreter and its pyvenv.cfg; a ptxas; an NVRTC, its
-// libraries and all its headers. Symbolic links are followed, since some installers make links of
-// all files. FAILED_PRECONDITION where there are more files than any release has, or where others
-// than `owners` may write to one of them, bytecode included. Blocks as a disk does.
+// libraries and all its headers; a clang, the programs beside it, what these load and its headers.
+// Symbolic links are followed, since some installers make links of all files. FAILED_PRECONDITION
+// where there are more files than any release has, or where others than `owners` may write to one
+// of them, bytecode included. Blocks as a disk does.
 absl::StatusOr<FileListing> ListFiles(const FoundToolchain& found, const FileOwners& owners);
 
 // A digest of the listing (not of any content): equal listings have equal fingerprints.
@@ -62,7 +63,7 @@ Digest ListingDigest(const FoundToolchain& found, const std::vector<ToolchainFil
 // What names a toolchain. That of a ptxas is the SHA-256 of its file, that of the others is the
 // SHA-256 over a text (docs/toolchains.md):
 //
-//   kiln-toolchain-3\n
+//   kiln-toolchain-4\n
 //   python <major>.<minor>\n
 //   triton <version of the installed distribution, or "unknown">\n
 //   <64 hex digits of the file's SHA-256><space><space><label>\n     for each file

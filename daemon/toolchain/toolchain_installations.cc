@@ -26,6 +26,7 @@ constexpr size_t kFingerprintDigitsMin = 12;  // as many as `kiln toolchain list
 std::string_view LookedFor(std::string_view name) {
   if (name == kTriton) return "lib/python3.*/site-packages/triton/__init__.py";
   if (name == kNvrtc) return "lib64/libnvrtc.so.*, or NVIDIA's wheels in lib/python3.*";
+  if (name == kClang) return "bin/clang-15 with bin/llvm-spirv-15 and bin/spirv-val";
   return "bin/ptxas, or that of Triton, PyTorch or NVIDIA's wheels in lib/python3.*";
 }
 

@@ -896,6 +896,8 @@ def warm_beside_a_job(setting):
             pairs.append((p99(), alone))
             assert warming.poll() is None, "the warm ended before the hits"
             warming.terminate()
+        while any(setting.stats()[name] for name in ("running", "queued")):
+            time.sleep(0.1)
     return [Row("warm-beside-a-job", ratios(pairs), 1.5, "lower", "p99 of a hit by a call without a warm; ours while kiln warm has the cores compile")]
 
 
@@ -934,20 +936,35 @@ def why(setting):
 
 
 def bundle(setting):
-    """Bytes a second through a bundle, and through an archive of the hot directory, which has the same stages."""
-    pairs, memory, out = [], [], setting.folder / "out"
+    """Bytes a second through a signed bundle, both ways, and through an archive of the hot directory, which has the same stages."""
+    exports, imports, memory = [], [], []
+    key, made, archive, unpacked = (setting.folder / name for name in ("builder.pem", "bundle", "archive", "unpacked"))
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True, capture_output=True)
+    importer = setting.folder / "importer"
+    importer.mkdir(0o755)
+    subprocess.run(["openssl", "pkey", "-pubout", "-in", key, "-out", importer / "trusted_keys.pem"], check=True)
+    daemon = setting.start_daemon(importer, f"toolchain.directories={setting.toolchain}", "hot.size=4GiB")
     with filled(setting, 10_000) as root:
-        kiln = [setting.binaries / "kiln", "--root", root]
-        listed = subprocess.run([*kiln, "ls", "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        here, there = ([setting.binaries / "kiln", "--root", each] for each in (root, importer))
+        listed = subprocess.run([*here, "ls", "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
         stored = sum(json.loads(line)["size_bytes"] for line in listed.splitlines())
         published = sum(path.stat().st_size for path in (root / "run/hot").rglob("*") if path.is_file())
         for _ in range(5):
-            exported, most = taken([*kiln, "export", "--all", "-o", out])
-            archived, _ = taken(["sh", "-c", f"tar -C {root}/run -cf - hot | zstd -q -f -o {out}"])
-            pairs.append((stored / exported, published / archived))
-            memory.append(most)
-    return [Row("bundle", ratios(pairs), 0.8, "higher", "bytes a second of tar | zstd over the hot directory; ours of kiln export of 10000 artifacts"),
-            Row("bundle-memory", memory, 100, "lower", "1 MB: kiln export at the most")]
+            exported, export_mb = taken([*here, "export", "--all", "--sign-with", key, "-o", made])
+            archived, _ = taken(["sh", "-c", f"tar -C {root}/run -cf - hot | zstd -q -f -o {archive}"])
+            imported, import_mb = taken([*there, "import", made])
+            unpacked.mkdir()
+            extracted, _ = taken(["sh", "-c", f"zstd -dqc {archive} | tar -C {unpacked} -xf -"])
+            shutil.rmtree(unpacked)
+            taken([*there, "evict", "--all"])
+            exports.append((stored / exported, published / archived))
+            imports.append((stored / imported, published / extracted))
+            memory.append(max(export_mb, import_mb))
+    daemon.terminate()
+    daemon.wait(60)
+    return [Row("bundle", ratios(exports), 0.8, "higher", "bytes a second of tar | zstd over the hot directory; ours of kiln export of 10000 artifacts, signed"),
+            Row("bundle-import", ratios(imports), None, "higher", "bytes a second of zstd | tar -x of that archive; ours of kiln import"),
+            Row("bundle-memory", memory, 100, "lower", "1 MB: kiln export and kiln import at the most")]
 
 
 # What each function measures, by the names of its rows.
@@ -965,7 +982,7 @@ GROUPS = {
     ("warm-again",): warm_again,
     ("warm-cold",): warm_cold,
     ("warm-beside-a-job",): warm_beside_a_job,
-    ("bundle", "bundle-memory"): bundle,
+    ("bundle", "bundle-import", "bundle-memory"): bundle,
     ("why",): why,
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,

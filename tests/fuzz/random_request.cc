@@ -10,9 +10,9 @@ constexpr const char* kNames[] = {
     "launch_pdl", "enable_fp_fusion",    "ptx_options", "warp_size", "arch",
     "debug",      "supported_fp8_dtypes"};
 constexpr SourceKind kKinds[] = {SourceKind::kTtir, SourceKind::kTtgir, SourceKind::kCudaCxx,
-                                 SourceKind::kPtx};
-constexpr const char* kBackends[] = {"cuda", "hip"};
-constexpr const char* kArchitectures[] = {"90", "100", "gfx942"};
+                                 SourceKind::kPtx, SourceKind::kOpenCl};
+constexpr const char* kBackends[] = {"cuda", "hip", "spirv"};
+constexpr const char* kArchitectures[] = {"90", "100", "gfx942", "1.2"};
 
 std::string Text(FuzzedDataProvider& data) { return data.ConsumeRandomLengthString(24); }
 

@@ -18,10 +18,10 @@ install_and_move() {
   library=$(dirname "$(find "$work/installed" -name "$2")")
 }
 
-# Into $work/with-cmake.
+# build_with_cmake [SOURCES]: $here/consumer into $work/with-cmake.
 build_with_cmake() {
   CC=$c_compiler CXX=$cxx_compiler CFLAGS="-Wall -Wextra -Werror" CXXFLAGS="-Wall -Wextra -Werror" \
-    cmake -S "$here/consumer" -B "$work/with-cmake" -DCMAKE_PREFIX_PATH="$work/installed" >>"$work/log"
+    cmake -S "${1:-$here/consumer}" -B "$work/with-cmake" -DCMAKE_PREFIX_PATH="$work/installed" >>"$work/log"
   cmake --build "$work/with-cmake" >>"$work/log"
 }
 

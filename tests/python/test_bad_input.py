@@ -241,7 +241,7 @@ def test_unknown_backend(ask, text, target, there_are):
 
 @pytest.mark.parametrize("target", ["cuda", "", ":", "cuda:", ":90"])
 def test_half_a_target(ask, text, target):
-    assert_failed(ask(source=text, target=target), "INVALID_ARGUMENT", "write cuda:90 or hip:gfx942 (backend:architecture)")
+    assert_failed(ask(source=text, target=target), "INVALID_ARGUMENT", "write cuda:90, hip:gfx942 or spirv:1.2 (backend:architecture)")
 
 
 def test_no_target_at_all(ask, text):

@@ -65,6 +65,13 @@ def test_a_launch(driver, kernel):
     assert launch.arguments == [packed("Q", X), packed("i", -7), bytes(8), bytes(8)]
 
 
+def test_a_context_is_made_current_by_the_driver_itself(driver, runtime):
+    assert runtime.context() > 0
+    assert runtime.context(0) > 0
+    with pytest.raises(kiln.LaunchError, match="a context is made current with the driver's own function"):
+        runtime.set_context(0)
+
+
 @pytest.mark.parametrize("grid,expected", [(5, "5x1x1"), ((5,), "5x1x1"), ((5, 6), "5x6x1"), ([5, 6, 7], "5x6x7")])
 def test_grids(driver, kernel, grid, expected):
     kernel[grid](X, 1)

@@ -800,11 +800,13 @@ def test_where_no_thread_and_no_process_can_start_the_daemon_compiles(daemon, ne
 
 def test_without_a_daemon_triton_compiles(newest, tmp_path):
     with Job(tmp_path, newest, tmp_path / "nowhere") as job:
+        begin = time.monotonic()
         answers = [job.compile(kernel) for kernel in KERNELS]
+        took = time.monotonic() - begin
         report, state = job.report(), job.run("state")
     assert all("hash" in answer for answer in answers)
     assert report["local"] == {"the daemon is away": 3}
-    assert report["seconds_waited"] < 0.1
+    assert report["seconds_waited"] < took / 20
     assert "google.protobuf" not in state["modules"]
     assert job.log.count("kiln:") == 1 and "no daemon" in job.log
 

@@ -16,7 +16,7 @@ from places import CUDA, DESCRIPTIONS, ROOT, TOOLCHAIN, TOOLCHAINS
 pytestmark = pytest.mark.one_case
 
 PYTHON = TOOLCHAIN / "bin" / "python"
-FILES = {"request.jsonl", "expected.json", "reproduce.py", "common.py", "origins.py"}
+FILES = {"request.jsonl", "expected.json", "reproduce.py", "common.py", "origins.py", "seccomp.py"}
 
 # A conversion that sm_80 does not have: LLVM says so and ends the process.
 FP8 = """module {

@@ -52,6 +52,7 @@ class Daemon:
         self._process = None
         self._was_killed = False
         self._was_terminated = False
+        self.arguments = []  # of kilnd, beside its root
         self.root = root or folder / "root"
         self.log = folder / "kilnd.log"
 
@@ -106,7 +107,7 @@ class Daemon:
             _copy_missing(self._descriptions, self.root / "state" / "toolchains")
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
-                [self._programs.kilnd, "--root", self.root],
+                [self._programs.kilnd, "--root", self.root, *self.arguments],
                 env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )
         try:
@@ -144,7 +145,7 @@ class Daemon:
     def run_to_its_end(self):
         """For a kilnd that is expected to refuse to start: what it said."""
         done = subprocess.run(
-            [self._programs.kilnd, "--root", self.root],
+            [self._programs.kilnd, "--root", self.root, *self.arguments],
             env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=START_SECONDS_MAX, check=False,
         )

@@ -11,6 +11,7 @@ import pytest
 
 from bare_nvrtc import find
 from daemon import Daemon, Programs
+from golden import sections_that_differ
 from places import BINARIES, ROOT, VERSIONS
 
 pytestmark = pytest.mark.spread
@@ -53,7 +54,7 @@ def fingerprint_of(version):
             files.update({f"include-{number}/{path}{name}": os.path.join(parent, name) for name in names})
     places = [f"include-{number} {os.path.realpath(folder)}\n" for number, folder in enumerate(includes)]
     lines = [f"{hashlib.sha256(open(files[name], 'rb').read()).hexdigest()}  {name}\n" for name in sorted(files)]
-    return hashlib.sha256(("kiln-toolchain-1\nnvrtc\ncall 2\n" + "".join(places + lines)).encode()).hexdigest()
+    return hashlib.sha256(("kiln-toolchain-1\nnvrtc\ncall 3\n" + "".join(places + lines)).encode()).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,11 @@ def test_each_nvrtc_gives_what_its_own_interface_gives(compiled, version):
         name = f"{version}-{case}"
         assert answers[name]["outcome"] == "compiled", answers[name]
         for stage in ("ptx", "cubin"):
-            assert (out / f"{name}.{stage}").read_bytes() == base64.b64decode(made[stage]), (name, stage)
+            ours, theirs = (out / f"{name}.{stage}").read_bytes(), base64.b64decode(made[stage])
+            if (case, stage) == ("debug", "cubin"):
+                assert sections_that_differ(ours, theirs) == [], name  # line tables have the times of the headers (docs/adr/0093)
+            else:
+                assert ours == theirs, (name, stage)
         document = json.loads((out / f"{name}.json").read_text())
         assert document["metadata"]["toolchain_metadata"]["lowered_names"] == dict(zip(EXPRESSIONS, made["lowered"]))
         assert document["provenance"]["toolchain"] == f"nvrtc=={version}"

@@ -103,9 +103,10 @@ absl::StatusOr<ExitCode> RunCompile(const CompileArguments& arguments, Session& 
 void AddCompile(CommandParser& parser) {
   auto [command, arguments] =
       parser.AddSubcommand("compile", "Compile kernels, or get them from the cache", RunCompile);
-  command.Add("FILE", arguments.files,
-              "Sources: Triton IR, Triton GPU IR (.ttgir), CUDA C++ (.cu), PTX (.ptx)",
-              {.is_path = true});
+  command.Add(
+      "FILE", arguments.files,
+      "Sources: Triton IR, Triton GPU IR (.ttgir), CUDA C++ (.cu), OpenCL C (.cl), PTX (.ptx)",
+      {.is_path = true});
   command.Add("--requests", arguments.requests,
               "A file with one JSON request a line; - for the standard input", {.is_path = true});
   command.Add("--option", arguments.flags.options,
@@ -118,7 +119,7 @@ void AddCompile(CommandParser& parser) {
               "What makes the stage sass (default: one of PATH or of a toolchain)",
               {.is_path = true});
   command.Add("--kind", arguments.flags.kind,
-              "ttir, ttgir, cuda or ptx (default: by the file's name)");
+              "ttir, ttgir, cuda, opencl or ptx (default: by the file's name)");
   command.Add("-o,--output", arguments.output,
               "Write NAME.<stage> and NAME.json into this directory",
               {.value_name = "DIR", .is_path = true});

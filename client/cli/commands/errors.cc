@@ -68,7 +68,8 @@ std::string WithOwnName(std::string text, const std::string& source_file) {
     return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) ||
                                 std::string_view("_./").find(text[at]) != std::string_view::npos);
   };
-  for (const std::string_view name : {"kernel.cu", "kernel.ptx", "kernel.ttir", "kernel.ttgir"}) {
+  for (const std::string_view name :
+       {"kernel.cu", "kernel.cl", "kernel.ptx", "kernel.ttir", "kernel.ttgir"}) {
     for (size_t at = text.find(name); at != std::string::npos;) {
       const bool is_whole = (at == 0 || !is_part(at - 1)) && !is_part(at + name.size());
       if (is_whole) text.replace(at, name.size(), source_file);

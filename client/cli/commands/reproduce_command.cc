@@ -37,14 +37,15 @@ struct Kind {
 constexpr Kind kKinds[] = {{"ttir", "kernel.ttir", "reproduce_triton.py"},
                            {"ttgir", "kernel.ttgir", "reproduce_triton.py"},
                            {"cuda", "kernel.cu", "reproduce_native.py"},
+                           {"opencl", "kernel.cl", "reproduce_opencl.py"},
                            {"ptx", "kernel.ptx", "reproduce_native.py"}};
 
 // The content of the folder's files, by name:
 //
-//   kernel.ttir    the source; .ttgir, .cu or .ptx by its kind
+//   kernel.ttir    the source; .ttgir, .cu, .cl or .ptx by its kind
 //   request.jsonl  the request, for `kiln compile --requests`
 //   expected.json  key, toolchain, and the result: the stages' digests, or the failure
-//   reproduce.py   compiles the source with the toolchain alone; imports common.py and origins.py
+//   reproduce.py   compiles the source with the toolchain alone; imports the other modules
 //
 using Reproducer = std::map<std::string, std::string>;
 
@@ -89,7 +90,7 @@ absl::StatusOr<Reproducer> MakeReproducer(const admin::v1::GetRequestResponse& f
                    {"request.jsonl", Dump(request) + "\n"},
                    {"expected.json", DumpPretty(Expected(found, document)) + "\n"}};
   KILN_ASSIGN_OR_RETURN(files[kScriptFile], ReadScript(kind->script));
-  for (const char* module : {"common.py", "origins.py"}) {
+  for (const char* module : {"common.py", "origins.py", "seccomp.py"}) {
     KILN_ASSIGN_OR_RETURN(files[module], ReadScript(module));
   }
   return files;

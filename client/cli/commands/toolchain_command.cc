@@ -36,9 +36,10 @@ std::string Absolute(const std::string& path) {
 absl::Status CheckAddition(const ToolchainArguments& given) {
   KILN_ASSIGN_OR_RETURN(const ToolchainName name, ParseToolchainName(given.what));
   const bool can_be_installed = IsInstallable(name.name);
-  if (!can_be_installed && name.name != "ptxas") {
+  if (!can_be_installed && name.name != "ptxas" && name.name != "clang") {
     return InvalidArgument(
-        "toolchains are called triton, nvrtc (CUDA's compiler of C++) and ptxas, and none {}",
+        "toolchains are called triton, nvrtc (CUDA's compiler of C++), ptxas and clang (of OpenCL "
+        "C), and none {}",
         name.name);
   }
   if (!given.path.empty()) return absl::OkStatus();

@@ -77,7 +77,7 @@ absl::StatusOr<ToolchainName> ParseToolchainName(std::string_view text) {
 absl::StatusOr<std::string> ChoosePlace(const std::vector<std::string>& searched) {
   std::vector<std::string> places;
   for (const std::string& each : searched) {
-    if (!each.starts_with("/usr/")) places.push_back(each);
+    if (!(each + "/").starts_with("/usr/")) places.push_back(each);
   }
   std::error_code error;
   for (const std::string& each : places) {

@@ -49,7 +49,8 @@ absl::StatusOr<v1::Target> ParseTarget(std::string_view text) {
   if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() || parts[1].empty() ||
       (has_warp_size && (!absl::SimpleAtoi(parts[2], &warp_size) || warp_size <= 0))) {
     return InvalidArgument(
-        "'{}' is not a target: write cuda:90 or hip:gfx942 (backend:architecture)", text);
+        "'{}' is not a target: write cuda:90, hip:gfx942 or spirv:1.2 (backend:architecture)",
+        text);
   }
   v1::Target target;
   target.set_backend(parts[0]);
@@ -64,6 +65,7 @@ std::string TargetName(const v1::Target& target) {
 
 v1::SourceKind SourceKindOfFile(std::string_view path) {
   if (path.ends_with(".cu")) return v1::SOURCE_KIND_CUDA_CXX;
+  if (path.ends_with(".cl")) return v1::SOURCE_KIND_OPENCL;
   if (path.ends_with(".ptx")) return v1::SOURCE_KIND_PTX;
   if (path.ends_with(".ttgir")) return v1::SOURCE_KIND_TTGIR;
   return v1::SOURCE_KIND_TTIR;

@@ -43,13 +43,17 @@ except ImportError as error:
     refuse(f"{sys.executable} has no Triton ({error}): run this with the Python of {expected['toolchain']}. For a Triton from PyPI:\n"
            f"python3 -m venv venv && venv/bin/pip install {expected['toolchain']} && venv/bin/python {os.path.join(HERE, 'reproduce.py')}")
 from origins import put_back_origins  # noqa: E402
+from seccomp import blind_programs  # noqa: E402
 from triton._C.libtriton import ir  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import compiler  # noqa: E402
 
 
+blind_programs()  # ptxas writes time and size of a source that it finds into the line table
+
+
 class DeletedSource(compiler.IRSource):
-    """Deletes the source once it is parsed: ptxas writes time and size of a source that it finds into the line table."""
+    """Has the places of loops' variables back, and deletes the source once it is parsed."""
 
     def make_ir(self, *arguments, **named):
         module = super().make_ir(*arguments, **named)

@@ -66,7 +66,7 @@ bool ReadOrigin(const Json& line, v1::ManifestOrigin& origin) {
 
 // A whole source would be read as so many lines that are no JSON.
 bool IsNamedAsSource(std::string_view path) {
-  for (const std::string_view ending : {".ttir", ".ttgir", ".mlir", ".cu", ".ptx"}) {
+  for (const std::string_view ending : {".ttir", ".ttgir", ".mlir", ".cu", ".cl", ".ptx"}) {
     if (path.ends_with(ending)) return true;
   }
   return false;

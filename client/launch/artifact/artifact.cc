@@ -78,11 +78,20 @@ StatusOr<Sha256Digest> DigestNamed(std::string_view what, std::string_view hex) 
 }
 
 Status CheckStage(std::string_view stage) {
-  if (stage == "cubin" || stage == "hsaco" || stage.empty()) return Status();
+  if (stage == "cubin" || stage == "hsaco" || stage == "spv" || stage.empty()) return Status();
   return InvalidArgument(
       "the artifact ends with {}, which no driver launches: have it compiled to "
-      "cubin or hsaco",
+      "cubin, hsaco or spv",
       stage);
+}
+
+// A module is whole words behind a header of five, of which the first says what it is.
+Status CheckSpirvImage(std::string_view image) {
+  constexpr uint32_t kMagic = 0x07230203;
+  uint32_t magic = 0;
+  if (image.size() >= 5 * sizeof magic) std::memcpy(&magic, image.data(), sizeof magic);
+  if (magic == kMagic && image.size() % sizeof magic == 0) return Status();
+  return InvalidArgument("the binary's {} bytes are not a SPIR-V module", image.size());
 }
 
 // Names of files in a JSON never lead out of its folder.
@@ -95,7 +104,8 @@ StatusOr<std::string> Beside(const std::string& path, const std::string& name) {
 
 }  // namespace
 
-Status CheckElfImage(std::string_view image) {
+Status CheckImage(std::string_view backend, std::string_view image) {
+  if (backend == "spirv") return CheckSpirvImage(image);
   if (!IsElf64(image)) {
     return InvalidArgument(
         "the binary's {} bytes are not a 64-bit ELF file, as cubins and HSACOs are", image.size());
@@ -139,7 +149,7 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromBytes(
     return DataLoss("{}: the binary's {} bytes should have digest {}, have {}", label,
                     binary.size(), ToHex(id.binary), ToHex(actual));
   }
-  LAUNCH_RETURN_IF_ERROR(CheckElfImage(binary).Annotate(label));
+  LAUNCH_RETURN_IF_ERROR(CheckImage(description.metadata.backend, binary).Annotate(label));
   return std::shared_ptr<const Artifact>(new Artifact(id, std::move(description.metadata), binary));
 }
 

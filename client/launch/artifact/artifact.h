@@ -26,8 +26,9 @@ struct ArtifactId {
 };
 
 // GPU drivers take an image without its length and trust its headers: they read past the end of a
-// truncated image. INVALID_ARGUMENT: not a 64-bit ELF file, or its headers point outside.
-Status CheckElfImage(std::string_view image);
+// truncated image. INVALID_ARGUMENT: not a 64-bit ELF file, or its headers point outside; for the
+// backend "spirv", not a SPIR-V module.
+Status CheckImage(std::string_view backend, std::string_view image);
 
 // Immutable; the SHA-256 of the binary was checked when it was read. Thread-safe.
 class Artifact {
@@ -49,7 +50,8 @@ class Artifact {
       std::string_view json, std::string_view binary, const std::optional<Sha256Digest>& digest,
       const std::optional<Sha256Digest>& key);
 
-  // A serialized kiln.v1.CompileResponse with the content of a cubin or HSACO. INVALID_ARGUMENT.
+  // A serialized kiln.v1.CompileResponse with the content of a cubin, HSACO or SPIR-V module.
+  // INVALID_ARGUMENT.
   static StatusOr<std::shared_ptr<const Artifact>> FromResponse(std::string_view response);
 
   const ArtifactId& id() const { return id_; }

@@ -184,7 +184,7 @@ void ReadMetadata(const Json& json, KernelMetadata& metadata) {
 bool IsBinary(const Json& stage) {
   if (!stage.is_object()) return false;
   const auto name = stage.find("stage");
-  return name != stage.end() && (*name == "cubin" || *name == "hsaco");
+  return name != stage.end() && (*name == "cubin" || *name == "hsaco" || *name == "spv");
 }
 
 // The stages are in the order of the request, so the binary may be any of them. Without a binary,

@@ -28,9 +28,9 @@ struct TensorDescriptorMetadata {
 };
 
 struct KernelMetadata {
-  std::string name;
-  std::string backend;       // "cuda", "hip"
-  std::string architecture;  // "90", "90a", "gfx942"
+  std::string name = {};
+  std::string backend = {};       // "cuda", "hip", "spirv"
+  std::string architecture = {};  // "90a", "gfx942"; "1.2": the newest SPIR-V version that it uses
   int64_t shared_bytes = 0;
   int64_t num_warps = 0;  // 0: plain PTX or CUDA C++ that does not say
   int64_t num_ctas = 1;
@@ -43,10 +43,10 @@ struct KernelMetadata {
   std::array<int64_t, 3> cluster_dims = {1, 1, 1};
   bool launch_pdl = false;
   bool launch_cooperative_grid = false;
-  std::vector<TensorDescriptorMetadata> tensor_descriptors;
+  std::vector<TensorDescriptorMetadata> tensor_descriptors = {};
   // Triton before 3.7: the shape that goes with a padded descriptor counts both elements of a byte.
   bool counts_padded_elements = false;
-  std::vector<Parameter> parameters;  // in the order of passing, without the hidden ones
+  std::vector<Parameter> parameters = {};  // in the order of passing, without the hidden ones
   int64_t hidden_pointers = 0;
 
   // Whether Triton's conventions hold: the grid counts clusters, all shared memory is dynamic, the
@@ -62,7 +62,7 @@ struct ArtifactDescription {
   std::string metadata_text;
   // Empty: not in the JSON.
   std::string key;            // 64 hex digits
-  std::string binary_stage;   // "cubin", "hsaco"
+  std::string binary_stage;   // "cubin", "hsaco", "spv"
   std::string binary_digest;  // 64 hex digits
   std::string binary_file;    // beside the JSON
 };

@@ -99,7 +99,7 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromResponse(std::string_vie
   const std::string key = message.value("key", "");
   for (const Json& stage : message["stages"]) {
     const std::string name = stage.value("stage", "");
-    if (name != "cubin" && name != "hsaco") continue;
+    if (name != "cubin" && name != "hsaco" && name != "spv") continue;
     const std::string digest = stage.value("digest", "");
     if (key.size() != sizeof(Sha256Digest) || digest.size() != sizeof(Sha256Digest) ||
         !stage.contains("content")) {
@@ -110,7 +110,7 @@ StatusOr<std::shared_ptr<const Artifact>> Artifact::FromResponse(std::string_vie
     return FromBytes(document, stage["content"].get_ref<const std::string&>(),
                      DigestAt(digest.data()), DigestAt(key.data()));
   }
-  return InvalidArgument("the response has neither a cubin nor an hsaco: ask for that stage");
+  return InvalidArgument("the response has no cubin, hsaco or spv: ask for that stage");
 }
 
 }  // namespace kiln::launch

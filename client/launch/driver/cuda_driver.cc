@@ -29,12 +29,12 @@ unsigned FillAttributes(const DriverLaunch& launch, abi::LaunchAttribute* attrib
 }  // namespace
 
 CudaDriver::CudaDriver(const SharedLibrary& library)
-    : Driver("cuda", library,
-             {.warp_size = cuda::kWarpSize,
-              .threads_max = cuda::kMaxThreadsPerBlock,
-              .shared_bytes_max = cuda::kMaxSharedMemoryPerBlockOptin,
-              .grid_max_x = cuda::kMaxGridDimX,
-              .l2_bytes = cuda::kL2CacheSize}) {}
+    : CudaLikeDriver("cuda", library,
+                     {.warp_size = cuda::kWarpSize,
+                      .threads_max = cuda::kMaxThreadsPerBlock,
+                      .shared_bytes_max = cuda::kMaxSharedMemoryPerBlockOptin,
+                      .grid_max_x = cuda::kMaxGridDimX,
+                      .l2_bytes = cuda::kL2CacheSize}) {}
 
 StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const std::string& path) {
   LAUNCH_ASSIGN_OR_RETURN(SharedLibrary library, SharedLibrary::Open({path}));
@@ -57,7 +57,7 @@ StatusOr<std::unique_ptr<Driver>> CudaDriver::Open(const std::string& path) {
                      version / 1000, version % 1000 / 10);
 }
 
-Driver::ErrorWords CudaDriver::WordsFor(abi::Result result) const {
+CudaLikeDriver::ErrorWords CudaDriver::WordsFor(abi::Result result) const {
   ErrorWords words;
   cu_.cuGetErrorName.function(result, &words.name);
   cu_.cuGetErrorString.function(result, &words.text);
@@ -101,7 +101,7 @@ Status CudaDriver::FindFunction(Module module, const std::string& name, Function
 }
 
 StatusOr<FunctionFacts> CudaDriver::Describe(Function function) {
-  LAUNCH_ASSIGN_OR_RETURN(FunctionFacts facts, Driver::Describe(function));
+  LAUNCH_ASSIGN_OR_RETURN(FunctionFacts facts, CudaLikeDriver::Describe(function));
   if (cu_.cuFuncGetParamInfo.function == nullptr) return facts;
   std::vector<size_t>& bytes = facts.parameter_bytes.emplace();
   size_t offset = 0;

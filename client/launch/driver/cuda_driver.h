@@ -5,13 +5,13 @@
 #include <string>
 
 #include "client/launch/driver/cuda_abi.h"
-#include "client/launch/driver/driver.h"
+#include "client/launch/driver/cuda_like_driver.h"
 
 namespace kiln::launch {
 
 // Opens libcuda.so.1, or another library with its functions, and initialises it. Needs a driver of
 // CUDA 12.0 or later. UNAVAILABLE: no driver, no device, or too old.
-class CudaDriver final : public Driver {
+class CudaDriver final : public CudaLikeDriver {
  public:
   static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path = "libcuda.so.1");
 
@@ -32,6 +32,10 @@ class CudaDriver final : public Driver {
   }
   Status AllowLargeClusters(Function function) override;
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
+  int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) override {
+    return IsKnownNotToCapture(launch.stream) ? LaunchPlain(function, launch, arguments)
+                                              : kNotTried;
+  }
   Status LaunchFailure(int result) const override {
     return Failure(result, cu_.cuLaunchKernelEx.name);
   }
@@ -43,7 +47,8 @@ class CudaDriver final : public Driver {
   StatusOr<std::string> ArchitectureOf(int device) const override;
   Status LoadModule(std::string_view image, Module& module) override;
   Status FindFunction(Module module, const std::string& name, Function& function) override;
-  abi::Result LaunchPlain(Function function, const DriverLaunch& launch, void** arguments) override;
+  // Launch without its rarer attributes.
+  abi::Result LaunchPlain(Function function, const DriverLaunch& launch, void** arguments);
   ErrorWords WordsFor(abi::Result result) const override;
 
   cuda::Functions cu_;

@@ -1,4 +1,4 @@
-// A GPU driver: CUDA's or HIP's.
+// A driver that loads kernels and launches them.
 #pragma once
 
 #include <array>
@@ -10,14 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "client/launch/artifact/metadata.h"
 #include "client/launch/artifact/status.h"
 #include "client/launch/driver/abi.h"
-#include "client/launch/driver/shared_library.h"
 
 namespace kiln::launch {
 
 using Address = uint64_t;  // in the device's memory
-using Context = void*;     // CUDA: CUcontext. HIP, which has none: the device's number plus one
+// CUDA: CUcontext. HIP, which has none: the device's number plus one. OpenCL: cl_context.
+using Context = void*;
 using Stream = void*;
 using Module = void*;
 using Function = void*;
@@ -33,7 +34,7 @@ inline bool IsLegacyStream(Stream stream) { return reinterpret_cast<uintptr_t>(s
 struct DeviceFacts {
   int ordinal = 0;
   std::string name;          // "NVIDIA H200"
-  std::string architecture;  // "90", "gfx942:sramecc+:xnack-"
+  std::string architecture;  // "90", "gfx942:sramecc+:xnack-", of SPIR-V its newest version "1.4"
   int64_t warp_size = 32;
   int64_t threads_max = 1024;    // of one block
   int64_t shared_bytes_max = 0;  // of one block, when it opts in
@@ -61,7 +62,8 @@ struct FunctionFacts {
   int local_bytes = 0;          // per thread: stack and spills
   int static_shared_bytes = 0;  // of one block
   int threads_max = 0;          // of one block, with its registers
-  // Bytes of each parameter, hidden ones included. Empty optional: this driver does not say.
+  // Bytes of each parameter, hidden ones included; 0: not known. Empty optional: this driver does
+  // not say how many there are.
   std::optional<std::vector<size_t>> parameter_bytes;
 };
 
@@ -102,7 +104,7 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
-  // "cuda", "hip": as in a kernel's target.
+  // "cuda", "hip", "spirv" (OpenCL): as in a kernel's target.
   std::string_view backend() const { return backend_; }
   // Equal for two drivers of one library, whatever names opened it.
   const void* library_id() const { return library_id_; }
@@ -113,21 +115,25 @@ class Driver {
   virtual StatusOr<Context> CurrentContext() = 0;
   // The primary context of a device. Makes it if necessary, and never releases it.
   virtual StatusOr<Context> PrimaryContext(int device) = 0;
+  // Makes a context of the caller's current on this thread, or with null none. UNIMPLEMENTED: the
+  // driver itself has such a function.
+  virtual Status SetContext(Context context) = 0;
   virtual Status PushContext(Context context) = 0;
   virtual Status PopContext() = 0;
   // A number that no later context gets.
   virtual StatusOr<uint64_t> ContextId(Context context) = 0;
   // The device of the current context.
-  StatusOr<DeviceFacts> CurrentDevice();
+  virtual StatusOr<DeviceFacts> CurrentDevice() = 0;
   // Facts about a device by its number. Makes no context.
-  StatusOr<DeviceFacts> DeviceAt(int ordinal);
+  virtual StatusOr<DeviceFacts> DeviceAt(int ordinal) = 0;
 
   // --- Code, in the current context ---
 
-  // `image` must stay in place until Unload. Waits for the device. RESOURCE_EXHAUSTED: no memory.
-  StatusOr<LoadedCode> Load(std::string_view image, const std::string& function);
-  Status Unload(Module module);
-  virtual StatusOr<FunctionFacts> Describe(Function function);
+  // The function that the metadata names. `image` must stay in place until Unload. Waits for the
+  // device. RESOURCE_EXHAUSTED: no memory.
+  virtual StatusOr<LoadedCode> Load(std::string_view image, const KernelMetadata& metadata) = 0;
+  virtual Status Unload(Module module) = 0;
+  virtual StatusOr<FunctionFacts> Describe(Function function) = 0;
   // Allows a block this much dynamic shared memory.
   virtual Status AllowSharedBytes(Function function, int bytes) = 0;
   // Prefers shared memory to L1 cache.
@@ -140,14 +146,7 @@ class Driver {
   // kNotTried if the stream captures or IsCapturing fails. LaunchFailure makes a Status of it.
   // REQUIRES: no cluster, no PDL, not cooperative.
   static constexpr int kNotTried = -1;
-  int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) {
-    int state = 0;
-    if (Try(driver_.is_capturing, launch.stream, &state) != abi::kSuccess ||
-        state != abi::kCaptureStatusNone) {
-      return kNotTried;
-    }
-    return LaunchPlain(function, launch, arguments);
-  }
+  virtual int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) = 0;
   virtual Status LaunchFailure(int result) const = 0;
   virtual Status EncodeTensorMap(const TensorMapRequest& request, void* map) = 0;
 
@@ -155,128 +154,46 @@ class Driver {
 
   // Cheap. FAILED_PRECONDITION: the stream is the NULL stream, and another stream captures; a
   // launch would end that capture.
-  StatusOr<bool> IsCapturing(Stream stream);
-  StatusOr<Capture> CaptureOf(Stream stream);
+  virtual StatusOr<bool> IsCapturing(Stream stream) = 0;
+  virtual StatusOr<Capture> CaptureOf(Stream stream) = 0;
   // Sets the thread's capture mode and returns the mode before.
-  int ExchangeCaptureMode(int mode) {
-    static_cast<void>(Try(driver_.exchange_capture_mode, &mode));
-    return mode;
-  }
+  virtual int ExchangeCaptureMode(int mode) = 0;
   // Calls `destroy(data)` once the graph and all its instances are destroyed, on a thread of the
   // driver. `destroy` must not call the driver.
-  Status OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data);
+  virtual Status OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data) = 0;
 
   // --- Memory, events ---
 
   // The device that the address belongs to. INVALID_ARGUMENT: the driver does not know the address.
-  StatusOr<int> DeviceOf(Address address) {
-    return Get<int>(driver_.pointer_attribute, abi::kPointerDeviceOrdinal, address)
-        .Annotate(fmt::format("address {:#x}", address));
-  }
+  virtual StatusOr<int> DeviceOf(Address address) = 0;
   // The allocation that an address lies in. INVALID_ARGUMENT: it is not device memory.
-  StatusOr<MemoryRange> AllocationAt(Address address);
+  virtual StatusOr<MemoryRange> AllocationAt(Address address) = 0;
   // Whether the address lies in a piece of memory that an allocator mapped (cuMemMap). The next
   // piece may belong to the same buffer.
-  bool IsMappedPiece(Address address);
+  virtual bool IsMappedPiece(Address address) = 0;
   // In stream order.
-  StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) {
-    return Get<Address>(driver_.allocate, bytes, stream);
-  }
-  Status FreeAsync(Address address, Stream stream) { return Call(driver_.free, address, stream); }
-  Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) {
-    return Call(driver_.copy, to, from, bytes, stream);
-  }
-  Status FillAsync(Address to, uint8_t value, size_t bytes, Stream stream) {
-    return Call(driver_.fill, to, value, bytes, stream);
-  }
-  Status Synchronize(Stream stream) { return Call(driver_.synchronize, stream); }
-  StatusOr<Event> MakeEvent() { return Get<Event>(driver_.create_event, 0u); }
-  void DestroyEvent(Event event) { static_cast<void>(Try(driver_.destroy_event, event)); }
-  Status Record(Event event, Stream stream) { return Call(driver_.record, event, stream); }
+  virtual StatusOr<Address> AllocateAsync(size_t bytes, Stream stream) = 0;
+  virtual Status FreeAsync(Address address, Stream stream) = 0;
+  virtual Status CopyAsync(Address to, Address from, size_t bytes, Stream stream) = 0;
+  virtual Status FillAsync(Address to, uint8_t value, size_t bytes, Stream stream) = 0;
+  virtual Status Synchronize(Stream stream) = 0;
+  virtual StatusOr<Event> MakeEvent() = 0;
+  virtual void DestroyEvent(Event event) = 0;
+  virtual Status Record(Event event, Stream stream) = 0;
   // Later work on the stream waits for the event.
-  Status WaitOn(Stream stream, Event event) { return Call(driver_.wait_on, stream, event, 0u); }
+  virtual Status WaitOn(Stream stream, Event event) = 0;
   // Whether everything before it has happened.
-  StatusOr<bool> HasHappened(Event event);
-  Status Wait(Event event) { return Call(driver_.wait, event); }
-  StatusOr<float> MillisecondsBetween(Event begin, Event end) {
-    return Get<float>(driver_.elapsed_time, begin, end);
-  }
+  virtual StatusOr<bool> HasHappened(Event event) = 0;
+  virtual Status Wait(Event event) = 0;
+  virtual StatusOr<float> MillisecondsBetween(Event begin, Event end) = 0;
 
  protected:
-  // The driver's numbers for what DeviceFacts has.
-  struct DeviceAttributes {
-    int warp_size;
-    int threads_max;
-    int shared_bytes_max;
-    int grid_max_x;  // y and z follow
-    int l2_bytes;
-  };
-
-  Driver(std::string_view backend, const SharedLibrary& library, const DeviceAttributes& attributes)
-      : backend_(backend), library_id_(library.id()), attributes_(attributes) {}
-
-  // Initialises the driver and returns its version. UNAVAILABLE: there is no GPU.
-  StatusOr<int> Initialize();
-  StatusOr<int> Attribute(int device, int attribute) const {
-    return Get<int>(driver_.device_attribute, attribute, device);
-  }
-  // INVALID_ARGUMENT: there is no such device.
-  virtual Status CheckDevice(int ordinal) const = 0;
-  virtual StatusOr<std::string> ArchitectureOf(int device) const = 0;
-  virtual Status LoadModule(std::string_view image, Module& module) = 0;
-  virtual Status FindFunction(Module module, const std::string& name, Function& function) = 0;
-  // Launch without its rarer attributes.
-  virtual abi::Result LaunchPlain(Function function, const DriverLaunch& launch,
-                                  void** arguments) = 0;
-
-  // The driver's name for an error, and its text. Null: it has none.
-  struct ErrorWords {
-    const char* name = nullptr;
-    const char* text = nullptr;
-  };
-  virtual ErrorWords WordsFor(abi::Result result) const = 0;
-  // Clears the error that the runtime would report again after the program's own next call.
-  virtual void ForgetError() const {}
-  Status Failure(abi::Result result, std::string_view function) const;
-
-  // Calls a function of the driver: Try for its result, Call for a status, Get for the value that
-  // it gives through its first argument.
-  template <typename Type, typename... Arguments>
-  abi::Result Try(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
-    const abi::Result result = entry.function(arguments...);
-    if (result != abi::kSuccess) ForgetError();
-    return result;
-  }
-  template <typename Type, typename... Arguments>
-  Status Call(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
-    const abi::Result result = Try(entry, arguments...);
-    return result == abi::kSuccess ? Status() : Failure(result, entry.name);
-  }
-  template <typename Value, typename Type, typename... Arguments>
-  StatusOr<Value> Get(const abi::EntryPoint<Type>& entry, Arguments... arguments) const {
-    Value value{};
-    LAUNCH_RETURN_IF_ERROR(Call(entry, &value, arguments...));
-    return value;
-  }
-
-  static abi::LaunchConfig ConfigOf(const DriverLaunch& launch, abi::LaunchAttribute* attributes,
-                                    unsigned count) {
-    return {{launch.grid[0], launch.grid[1], launch.grid[2]},
-            {launch.block[0], launch.block[1], launch.block[2]},
-            launch.dynamic_shared_bytes,
-            launch.stream,
-            attributes,
-            count};
-  }
-
-  abi::Functions driver_;
+  Driver(std::string_view backend, const void* library_id)
+      : backend_(backend), library_id_(library_id) {}
 
  private:
-  StatusOr<DeviceFacts> FactsOf(int device) const;
-
   const std::string_view backend_;
   const void* const library_id_;
-  const DeviceAttributes attributes_;
 };
 
 // Makes a context current while this object lives. Cheap if the context is current already.

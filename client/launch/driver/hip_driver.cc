@@ -22,12 +22,12 @@ thread_local std::vector<int> devices_before;
 }  // namespace
 
 HipDriver::HipDriver(const SharedLibrary& library)
-    : Driver("hip", library,
-             {.warp_size = hip::kWarpSize,
-              .threads_max = hip::kMaxThreadsPerBlock,
-              .shared_bytes_max = hip::kMaxSharedMemoryPerBlock,
-              .grid_max_x = hip::kMaxGridDimX,
-              .l2_bytes = hip::kL2CacheSize}) {}
+    : CudaLikeDriver("hip", library,
+                     {.warp_size = hip::kWarpSize,
+                      .threads_max = hip::kMaxThreadsPerBlock,
+                      .shared_bytes_max = hip::kMaxSharedMemoryPerBlock,
+                      .grid_max_x = hip::kMaxGridDimX,
+                      .l2_bytes = hip::kL2CacheSize}) {}
 
 StatusOr<std::unique_ptr<Driver>> HipDriver::Open(const std::string& path) {
   // The default names are those in ROCm's packages and in the wheels of frameworks.

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "client/launch/driver/driver.h"
+#include "client/launch/driver/cuda_like_driver.h"
 #include "client/launch/driver/hip_abi.h"
 
 namespace kiln::launch {
@@ -15,7 +15,7 @@ namespace kiln::launch {
 //
 // HIP has no contexts: a device stands for its context. A module belongs to the device that was
 // current when it was loaded.
-class HipDriver final : public Driver {
+class HipDriver final : public CudaLikeDriver {
  public:
   // Empty path: the default names.
   static StatusOr<std::unique_ptr<Driver>> Open(const std::string& path = "");
@@ -34,6 +34,10 @@ class HipDriver final : public Driver {
   Status PreferSharedMemory(Function) override { return Status(); }
   Status AllowLargeClusters(Function) override { return Status(); }
   Status Launch(Function function, const DriverLaunch& launch, void** arguments) override;
+  int LaunchUncaptured(Function function, const DriverLaunch& launch, void** arguments) override {
+    return IsKnownNotToCapture(launch.stream) ? LaunchPlain(function, launch, arguments)
+                                              : kNotTried;
+  }
   Status LaunchFailure(int result) const override {
     return Failure(result, hip_.hipModuleLaunchKernel.name);
   }
@@ -51,7 +55,8 @@ class HipDriver final : public Driver {
   Status FindFunction(Module module, const std::string& name, Function& function) override {
     return Call(hip_.hipModuleGetFunction, &function, module, name.c_str());
   }
-  abi::Result LaunchPlain(Function function, const DriverLaunch& launch, void** arguments) override;
+  // Launch without its rarer attributes.
+  abi::Result LaunchPlain(Function function, const DriverLaunch& launch, void** arguments);
   ErrorWords WordsFor(abi::Result result) const override {
     return {hip_.hipGetErrorName.function(result), hip_.hipGetErrorString.function(result)};
   }

@@ -38,7 +38,7 @@ class Toolchains:
         _check_beside_key(request)
         backend, _, rest = request.target.partition(":")
         architecture, _, given_warp_size = rest.partition(":")
-        warp_size = 64 if backend == "hip" and len(architecture) < len("gfx1030") else 32
+        warp_size = 1 if backend == "spirv" else 64 if backend == "hip" and len(architecture) < len("gfx1030") else 32
         if given_warp_size not in ("", str(warp_size)) or request.options.get("warp_size") not in (None, warp_size):
             raise Unsure
         toolchain, described = self._chosen(request.toolchain, request.kind, backend, architecture)

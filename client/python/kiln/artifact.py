@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Mapping, Optional, Tuple
 
-BINARIES = ("cubin", "hsaco", "ltoir")
+BINARIES = ("cubin", "hsaco", "ltoir", "spv")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Artifact:
 
     @property
     def binary(self) -> bytes:
-        """The final binary: cubin, HSACO or LTO-IR. KeyError where it was not asked for."""
+        """The final binary: cubin, HSACO, LTO-IR or SPIR-V. KeyError where it was not asked for."""
         for stage in BINARIES:
             if stage in self.stages:
                 return self.content(stage)

@@ -18,7 +18,7 @@ from kiln._signals import reraise_from_handler
 _SCHEME = b"kiln-key-v1"
 _FINGERPRINT_BYTES = 32
 # How the daemon's worker calls a ptxas: kPtxasCall in daemon/kernel/compile_key.cc.
-_PTXAS_CALL = 1
+_PTXAS_CALL = 2
 LAUNCH_PARAMETERS = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "cluster_dims", "launch_pdl",
     "launch_cooperative_grid"
@@ -141,9 +141,9 @@ def canonical_encoding(*,
                        headers: Optional[Mapping[str, Union[bytes, str]]] = None) -> bytes:
     """The bytes that are hashed.
 
-    kind: "ttir", "ttgir", "cuda" or "ptx". launch, options: values by name; None means absent.
+    kind: "ttir", "ttgir", "cuda", "ptx" or "opencl". launch, options: values by name; None means absent.
     toolchain_fingerprint: 32 bytes. ptxas: the one that the request names, as the 64 lowercase hex
-    digits of its SHA-256. headers: of CUDA C++, texts by name.
+    digits of its SHA-256. headers: of CUDA C++ or OpenCL C, texts by name.
 
     Raises TypeError or ValueError for what has no encoding.
     """

@@ -24,7 +24,7 @@ from kiln._launch.packer import Packer
 from kiln._launch.parameters import Kind, Misfit, kind_of, value_of
 from kiln._launch.streams import handle_of, torch_stream
 from kiln._signals import reraise_from_handler
-from kiln.artifact import Artifact, KernelParameter
+from kiln.artifact import BINARIES, Artifact, KernelParameter
 from kiln.errors import InvalidArgumentError, LaunchError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _TENSOR_RANK_MAX = 5
 _UINT32_MAX = 2**32 - 1
 _NO_BLOCK = (0, 0, 0)
 # What kernels come as, without what a launch has to know besides. A file of the hot directory has no such name.
-_OUTPUTS = (b".cubin", b".hsaco", b".ptx", b".cu", b".ttir", b".ttgir")
+_OUTPUTS = (b".cubin", b".hsaco", b".ptx", b".cu", b".ttir", b".ttgir", b".spv", b".cl")
 # As the packer has them.
 _CONFIG_NAMES = (*("grid",) * 3, *("block",) * 3, "dynamic_shared_bytes", "pdl", "cooperative", "stream")
 Source = Union[Artifact, str, "os.PathLike[str]"]
@@ -92,8 +92,9 @@ def _told(refused: "Callable[[str], LaunchError]" = functools.partial(LaunchErro
 class Runtime:
     """A GPU driver, opened once in a process; all that is loaded through it is shared.
 
-    driver: the driver's library, as dlopen(3) takes it; "": the backend's own ("cuda": libcuda.so.1). LaunchError with the code
-    UNAVAILABLE where there is no driver or no GPU. Thread-safe. Of no use in a forked child, as the driver itself.
+    backend: "cuda", "hip", or "spirv", which OpenCL loads. driver: the driver's library, as dlopen(3) takes it; "": the backend's own
+    ("cuda": libcuda.so.1). LaunchError with the code UNAVAILABLE where there is no driver or no GPU. Thread-safe. Of no use in a
+    forked child, as the driver itself.
     """
 
     @_told()
@@ -125,6 +126,19 @@ class Runtime:
 
     def _open(self, artifact: "_Handle", device: Optional[int]) -> "Kernel":
         return Kernel(self, artifact.value, -1 if device is None else _validate.within(device, "device", end=2**31))
+
+    @_told()
+    def context(self, device: Optional[int] = None) -> int:
+        """The number of a device's primary context, which is made if necessary; of the thread's current context where no device is
+        named, 0 for none. OpenCL's queues and memory are made in it (clCreateCommandQueueWithProperties, clSVMAlloc)."""
+        context = ctypes.c_void_p()
+        self._call("get_context", -1 if device is None else _validate.within(device, "device", end=2**31), ctypes.byref(context))
+        return context.value or 0
+
+    @_told()
+    def set_context(self, context: Any) -> None:
+        """OpenCL alone: makes a context of one device current on this thread; 0: none. A cl_context's number, or PyOpenCL's Context."""
+        self._call("set_context", _validate.within(getattr(context, "int_ptr", context), "context"))
 
     @_told()
     def configure(self, *, strict: bool = False, times_launches: bool = False, resident_kernels_max: int = 0,
@@ -255,8 +269,9 @@ class Kernel:
             run. For a number one that fits its type. For a tensor descriptor a DescriptorArgument, which stands for the parameters behind it
             too. For b8[…] as many bytes.
         stream: a number (CUstream, 0: the default stream), an object with __cuda_stream__ or .cuda_stream; None: PyTorch's current
-            stream where PyTorch uses the GPU in this process, otherwise the default stream.
-        block: threads along x, y, z, for CUDA C++ and PTX alone. dynamic_shared_bytes: besides what the kernel itself asks for.
+            stream where PyTorch uses the GPU in this process, otherwise the default stream. OpenCL has no default stream: a
+            cl_command_queue's number, or PyOpenCL's CommandQueue.
+        block: threads along x, y, z, for CUDA C++, PTX and OpenCL C alone. dynamic_shared_bytes: besides what the kernel itself asks for.
         pdl, cooperative: also where it was not compiled for it.
         """
         if type(grid) is not tuple or len(grid) != 3:
@@ -339,7 +354,7 @@ class Kernel:
     # --- Streams ---
 
     def _current_stream(self) -> int:
-        if self._torch_stream is None:
+        if self._torch_stream is None and self._runtime.backend != "spirv":
             self._torch_stream = torch_stream(self.device)
         return 0 if self._torch_stream is None else self._torch_stream()
 
@@ -491,7 +506,7 @@ def _bytes_of(artifact: Artifact) -> Any:
                           kernel=artifact.metadata.name, key=artifact.key) from None
     metadata: Dict[str, Any] = asdict(artifact.metadata)
     metadata["target"] = {"backend": metadata.pop("backend"), "architecture": metadata.pop("architecture")}
-    stages = [{"stage": stage.name, "digest": stage.digest} for stage in artifact.stages.values() if stage.name in ("cubin", "hsaco", "ltoir")]
+    stages = [{"stage": stage.name, "digest": stage.digest} for stage in artifact.stages.values() if stage.name in BINARIES]
     document = json.dumps({"metadata": metadata, "key": artifact.key, "stages": stages}).encode()
     return c.Bytes(json=document, json_bytes=len(document), binary=binary, binary_bytes=len(binary))
 

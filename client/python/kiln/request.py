@@ -8,7 +8,7 @@ from kiln._validate import job_of
 from kiln.key import Parameter
 
 # Words and their numbers in protos/kiln/v1.
-KINDS: "Dict[str, Any]" = {"ttir": 1, "ttgir": 4, "cuda": 2, "ptx": 3}
+KINDS: "Dict[str, Any]" = {"ttir": 1, "ttgir": 4, "cuda": 2, "ptx": 3, "opencl": 5}
 CACHE_POLICIES: "Dict[str, Any]" = {"use": 1, "refresh": 2, "only-if-cached": 3}
 PRIORITIES: "Dict[str, Any]" = {"waiting-rank": 1, "autotune": 2, "warm": 3, "background": 4}
 
@@ -17,14 +17,14 @@ PRIORITIES: "Dict[str, Any]" = {"waiting-rank": 1, "autotune": 2, "warm": 3, "ba
 class CompileRequest:
     """One kernel to compile. The daemon checks it; what is wrong comes back as InvalidArgumentError.
 
-    source: the text: Triton IR, CUDA C++ or PTX. At most 16 MiB.
-    target: "cuda:90", "hip:gfx942"; with a warp size "hip:gfx942:64".
-    kind: "ttir", "ttgir", "cuda" (CUDA C++) or "ptx".
+    source: the text: Triton IR, CUDA C++, PTX or OpenCL C. At most 16 MiB.
+    target: "cuda:90", "hip:gfx942", "spirv:1.2"; with a warp size "hip:gfx942:64".
+    kind: "ttir", "ttgir", "cuda" (CUDA C++), "ptx" or "opencl" (OpenCL C).
     name: for people; it decides nothing.
     options: of the compiler's backend, by name, launch parameters (num_warps, num_stages, ...) among them. A value is
         a bool, an int of 64 bits, a finite float, a str, or a tuple or list of such; None means absent.
     parameters: of the kernel, folded ones included; empty: not said. They are in the key.
-    headers: of CUDA C++, what the source may include besides the toolchain's headers: texts by name.
+    headers: of CUDA C++ and OpenCL C, what the source may include besides the toolchain's headers: texts by name.
     toolchain: "triton==3.6.0", 64 hex digits of a fingerprint, or "" for the daemon's choice.
     ptxas: assembles PTX, Triton's too: "ptxas==13.0.88", the 64 hex digits of the file's SHA-256, the file's path
         (a str with a '/', or an os.PathLike), whose bytes count, or "" for the toolchain's own.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "daemon/worker/native/ptx_text.h"
-#include "daemon/worker/native/ptxas_report.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -103,7 +101,15 @@ KernelMetadata MakeMetadata(const PtxEntry& entry, const PtxasUsage& usage,
 WorkerReply DescribeKernel(const CompileRequest& request, std::string_view ptx,
                            const std::string& log, const std::string& wanted,
                            const LoweredNames& names) {
-  std::vector<PtxEntry> entries = PtxEntries(ptx);
+  Json more = Json::object();
+  if (!names.empty()) more["lowered_names"] = names;
+  return DescribeKernel(request, PtxEntries(ptx), ReadPtxasUsage(log), wanted, log,
+                        std::move(more));
+}
+
+WorkerReply DescribeKernel(const CompileRequest& request, std::vector<PtxEntry> entries,
+                           const std::map<std::string, PtxasUsage>& usage,
+                           const std::string& wanted, const std::string& log, Json more) {
   for (PtxEntry& entry : entries) LeaveOutLongNames(entry.parameters);
   const PtxEntry* chosen = ChooseEntry(entries, wanted);
   if (chosen == nullptr) {
@@ -116,19 +122,24 @@ WorkerReply DescribeKernel(const CompileRequest& request, std::string_view ptx,
     }
     return FailedReply("cubin", InvalidArgument("the source defines no kernel{}", which), log);
   }
-  const auto usage = ReadPtxasUsage(log);
   const auto usage_of = [&](const PtxEntry& entry) {
     const auto found = usage.find(entry.name);
     return found == usage.end() ? PtxasUsage() : found->second;
   };
-  Json metadata = {{"entry_count", entries.size()},
-                   {"entries", DescribeEntries(entries, usage_of)}};
-  if (!names.empty()) metadata["lowered_names"] = names;
+  more["entry_count"] = entries.size();
+  more["entries"] = DescribeEntries(entries, usage_of);
   WorkerReply reply;
   reply.outcome = WorkerReply::Outcome::kCompiled;
   reply.metadata = MakeMetadata(*chosen, usage_of(*chosen), request);
-  reply.metadata.toolchain_metadata = metadata.dump(-1, ' ', false, Json::error_handler_t::replace);
+  reply.metadata.toolchain_metadata = more.dump(-1, ' ', false, Json::error_handler_t::replace);
   return reply;
+}
+
+std::string WantedEntry(const Options& options) {
+  const auto wanted = options.find("entry");
+  const auto* name =
+      wanted == options.end() ? nullptr : std::get_if<std::string>(&wanted->second.value);
+  return name == nullptr ? "" : *name;
 }
 
 }  // namespace kiln

@@ -1,8 +1,8 @@
-// kiln-worker: compiles PTX and CUDA C++ for kilnd, with one toolchain.
+// kiln-worker: compiles PTX, CUDA C++ and OpenCL C for kilnd, with one toolchain.
 //
-//   kiln-worker --describe (--ptxas FILE | --nvrtc LIBRARY --include DIRECTORY …)
+//   kiln-worker --describe (--ptxas FILE | --nvrtc LIBRARY | --clang FILE) [--include DIRECTORY] …
 //       Prints one JSON object that says what this toolchain is and can do, and exits.
-//   kiln-worker --zygote --control-fd N --parent PID (--ptxas FILE | --nvrtc …)
+//   kiln-worker --zygote --control-fd N --parent PID (--ptxas FILE | …)
 //       Opens the toolchain, and then forks one worker process per request of the daemon.
 //
 // daemon/worker/protocol.md says what goes over the two sockets, and how processes live and die.
@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "daemon/worker/native/clang_compiler.h"
 #include "daemon/worker/native/job_server.h"
 #include "daemon/worker/native/nvrtc_compiler.h"
 #include "daemon/worker/native/ptxas_compiler.h"
@@ -39,11 +40,13 @@ struct WorkerFlags {
   int parent = -1;
   std::string ptxas;
   std::string nvrtc;
+  std::string clang;
   std::vector<std::string> includes;
 };
 
 absl::StatusOr<std::unique_ptr<NativeCompiler>> OpenCompiler(const WorkerFlags& flags) {
   if (!flags.nvrtc.empty()) return NvrtcCompiler::Open(flags.nvrtc, flags.includes);
+  if (!flags.clang.empty()) return ClangCompiler::Open(flags.clang, flags.includes);
   return PtxasCompiler::Open(flags.ptxas);
 }
 
@@ -91,7 +94,7 @@ absl::Status RunZygote(const WorkerFlags& flags) {
 }
 
 int WorkerMain(int argc, char** argv) {
-  CLI::App app("Compiles PTX and CUDA C++ for kilnd, which starts it.", "kiln-worker");
+  CLI::App app("Compiles PTX, CUDA C++ and OpenCL C for kilnd, which starts it.", "kiln-worker");
   WorkerFlags flags;
   auto* const describe =
       app.add_flag("--describe", flags.describe, "Print what this toolchain is and can do");
@@ -102,15 +105,18 @@ int WorkerMain(int argc, char** argv) {
   app.add_option("--parent", flags.parent, "The daemon's pid");
   auto* const ptxas = app.add_option("--ptxas", flags.ptxas, "The ptxas to run");
   auto* const nvrtc = app.add_option("--nvrtc", flags.nvrtc, "The libnvrtc.so to compile with");
-  nvrtc->excludes(ptxas);
+  auto* const clang = app.add_option(
+      "--clang", flags.clang, "The clang to compile with, beside its llvm-spirv and spirv-val");
+  nvrtc->excludes(ptxas)->excludes(clang);
+  clang->excludes(ptxas);
   app.add_option("--include", flags.includes, "A directory with headers; repeated for several")
-      ->needs(nvrtc);
+      ->excludes(ptxas);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
   }
-  const bool has_toolchain = !flags.ptxas.empty() || !flags.nvrtc.empty();
+  const bool has_toolchain = !flags.ptxas.empty() || !flags.nvrtc.empty() || !flags.clang.empty();
   if (flags.describe == flags.zygote || (flags.zygote && flags.control_fd < 0) || !has_toolchain) {
     std::fputs("kiln-worker: kilnd starts this program; see daemon/worker/protocol.md\n", stderr);
     return 2;

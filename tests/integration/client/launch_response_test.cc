@@ -72,8 +72,7 @@ TEST_F(LaunchResponseTest, AnAnswerWithoutTheBinaryIsRefused) {
   kiln_launch_kernel* kernel = nullptr;
   EXPECT_EQ(kiln_launch_kernel_open_response(runtime_, Compile(request), 0, &kernel),
             KILN_LAUNCH_INVALID_ARGUMENT);
-  EXPECT_STREQ(kiln_launch_error(),
-               "the response has neither a cubin nor an hsaco: ask for that stage");
+  EXPECT_STREQ(kiln_launch_error(), "the response has no cubin, hsaco or spv: ask for that stage");
   EXPECT_EQ(kernel, nullptr);
 }
 

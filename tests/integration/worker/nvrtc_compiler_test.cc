@@ -325,7 +325,7 @@ TEST_F(NvrtcCompilerTest, SaysWhatItCanDo) {
   EXPECT_EQ(cuda["stages_with"]["dlink-time-opt"], nlohmann::json({"ltoir"}));
   EXPECT_TRUE(cuda["options"].contains("name-expressions"));
   EXPECT_TRUE(compiler_->NeedsJail());
-  EXPECT_TRUE(compiler_->StartsNothing());
+  EXPECT_TRUE(compiler_->NamesAllItOpens());
   EXPECT_THAT(compiler_->Version(), testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 

@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "daemon/chain/pooled_provider.h"
 #include "daemon/kernel/ptx_options.h"
 #include "daemon/process/output_capture.h"
 #include "daemon/process/spawn.h"
+#include "daemon/sandbox/enter_jail.h"
 #include "daemon/worker/native/ptxas_compiler.h"
 #include "tests/testing/fake_compiler.h"
 #include "tests/testing/real_toolchains.h"
@@ -133,24 +135,26 @@ class NativeWorkerTest : public testing::Test {
     return *result->failure();
   }
 
-  // What ptxas gives when a person runs it on the same text with these arguments.
+  // What ptxas gives when a person runs it on the same text with these arguments, where it finds no
+  // file with stat.
   static std::string RunByHand(const std::string& text, std::vector<std::string> arguments) {
     const TempDirectory directory;
     WriteFileOrDie(directory.File("kernel.ptx"), text);
-    std::filesystem::last_write_time(
-        directory.File("kernel.ptx"),
-        std::filesystem::file_time_type::clock::from_sys(std::chrono::sys_seconds{}));
     SpawnCommand command;
     command.arguments = {RealPtxas()->directory, "-v"};
     command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
     command.arguments.insert(command.arguments.end(), {"kernel.ptx", "-o", "by-hand.cubin"});
     command.directory = directory.path();
-    const auto output = OutputCapture::Create();
-    const auto pid = Spawn(command, output->fd(), -1);
-    EXPECT_TRUE(pid.ok()) << pid.status();
-    int wait_status = -1;
-    EXPECT_TRUE(ReapChild(*pid, std::chrono::seconds(60), &wait_status));
-    EXPECT_EQ(wait_status, 0) << output->Tail(1000);
+    // A thread's filter is its own, and that of what it starts.
+    std::thread([&command] {
+      EXPECT_TRUE(RefuseStat());
+      const auto output = OutputCapture::Create();
+      const auto pid = Spawn(command, output->fd(), -1);
+      EXPECT_TRUE(pid.ok()) << pid.status();
+      int wait_status = -1;
+      EXPECT_TRUE(ReapChild(*pid, std::chrono::seconds(60), &wait_status));
+      EXPECT_EQ(wait_status, 0) << output->Tail(1000);
+    }).join();
     return ReadFileOrDie(directory.File("by-hand.cubin"));
   }
 

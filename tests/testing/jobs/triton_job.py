@@ -2,9 +2,9 @@
 
     <toolchain>/bin/python triton_job.py FOLDER [KEYS]
 
-FOLDER/source holds the example kernels' modules. They are imported and removed: ptxas looks at the files that the PTX names and
-writes their time into the line table, and two runs are to give the same bytes. Triton 3.4.0 reads them again for each compile; for it
-they stay, with a time that is always the same. Then each line of standard input is a command, an
+FOLDER/source holds the example kernels' modules. They are imported and removed; Triton 3.4.0 reads them again for each compile, and for it
+they stay. Its ptxas writes no time and size of a file into the line table, as that of a worker does, so that their files can be
+compared byte by byte. Then each line of standard input is a command, an
 object of JSON, and each answer a line of standard output. Jobs keep Triton's key for itself in the folder KEYS: computing the key
 takes longer than compiling a kernel.
 """
@@ -29,14 +29,13 @@ from dataclasses import replace
 folder = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(folder / "source"))
 
+import blind_ptxas  # noqa: E402, F401
 import catalog  # noqa: E402
 import triton  # noqa: E402
 from stand_in_driver import StandInDriver  # noqa: E402
 from triton import knobs  # noqa: E402
 
 if triton.__version__ == "3.4.0":
-    for module in (folder / "source").rglob("*.py"):
-        os.utime(module, (0, 0))
     atexit.register(shutil.rmtree, folder / "source")
 else:
     shutil.rmtree(folder / "source")

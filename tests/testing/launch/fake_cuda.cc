@@ -70,6 +70,15 @@ class State final : public FakeCuda {
     const std::lock_guard lock(mutex_);
     kernels_[kernel] = facts;
   }
+  void SetBody(const std::string& kernel,
+               std::function<void(const std::vector<std::string>&)> body) {
+    const std::lock_guard lock(mutex_);
+    kernels_.at(kernel).body = std::move(body);
+  }
+  void SetMilliseconds(const std::string& kernel, float milliseconds) {
+    const std::lock_guard lock(mutex_);
+    kernels_.at(kernel).milliseconds = milliseconds;
+  }
   void Fail(const std::string& function, int result, int count) override {
     const std::lock_guard lock(mutex_);
     failures_[function] = {result, count};
@@ -334,7 +343,11 @@ class State final : public FakeCuda {
   Result RangeAt(DevicePointer address, DevicePointer* begin, size_t* bytes) const {
     const std::lock_guard lock(mutex_);
     const auto block = BlockAt(address);
-    if (block == blocks_.end()) return kNotFound;
+    if (block == blocks_.end()) {
+      *begin = address;
+      *bytes = size_t{1} << 40;  // where an allocation of the host ends is not known
+      return memory_is_host ? kSuccess : kNotFound;
+    }
     *begin = block->first;
     *bytes = block->second.bytes;
     return kSuccess;
@@ -344,10 +357,24 @@ class State final : public FakeCuda {
     const auto block = BlockAt(address);
     return block != blocks_.end() && block->second.is_mapped;
   }
+  void FillHostMemory(DevicePointer address, unsigned char value, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (!memory_is_host || BlockAt(address) != blocks_.end()) return;
+    std::memset(reinterpret_cast<void*>(address), value, bytes);
+  }
   Result CopyBytes(DevicePointer to, DevicePointer from, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (!IsOneBufferLocked(to, bytes) || !IsOneBufferLocked(from, bytes)) return kInvalidValue;
-    WriteLocked(to, ReadLocked(from, bytes));
+    const bool is_from_host = !IsOneBufferLocked(from, bytes);
+    const bool is_to_host = !IsOneBufferLocked(to, bytes);
+    if (!memory_is_host && (is_from_host || is_to_host)) return kInvalidValue;
+    const std::string content = is_from_host
+                                    ? std::string(reinterpret_cast<const char*>(from), bytes)
+                                    : ReadLocked(from, bytes);
+    if (is_to_host) {
+      std::memcpy(reinterpret_cast<void*>(to), content.data(), bytes);
+    } else {
+      WriteLocked(to, content);
+    }
     return kSuccess;
   }
 
@@ -479,6 +506,18 @@ EXPORT FakeCuda* fake_cuda() { return &state(); }
 EXPORT void fake_cuda_define(const char* kernel, const size_t* parameter_bytes, size_t count) {
   state().Define(kernel, {.parameter_bytes = {parameter_bytes, parameter_bytes + count}});
 }
+// What launches of a kernel do besides: a function gets a pointer to each argument.
+EXPORT void fake_cuda_run(const char* kernel, void (*body)(const void* const* arguments)) {
+  state().SetBody(kernel, [body](const std::vector<std::string>& arguments) {
+    std::vector<const void*> pointers;
+    for (const std::string& argument : arguments) pointers.push_back(argument.data());
+    body(pointers.data());
+  });
+}
+EXPORT void fake_cuda_take_time(const char* kernel, float milliseconds) {
+  state().SetMilliseconds(kernel, milliseconds);
+}
+EXPORT void fake_cuda_use_host_memory() { state().memory_is_host = true; }
 EXPORT void fake_cuda_fail(const char* function, int result, int count) {
   state().Fail(function, result, count);
 }
@@ -699,8 +738,10 @@ EXPORT Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t 
   ENTER(cuMemcpyDtoDAsync);
   return state().CopyBytes(to, from, bytes);
 }
-EXPORT Result cuMemsetD8Async(DevicePointer, unsigned char, size_t, Handle) {
+EXPORT Result cuMemsetD8Async(DevicePointer address, unsigned char value, size_t bytes, Handle) {
   ENTER(cuMemsetD8Async);
+  if (contexts.empty()) return kInvalidContext;
+  state().FillHostMemory(address, value, bytes);
   return kSuccess;
 }
 EXPORT Result cuStreamSynchronize(Handle) {

@@ -70,7 +70,7 @@ TEST(Paths, ConfigurationFile) {
 TEST(Paths, ToolchainsAreLookedForInTheUsualPlacesUnlessConfigured) {
   EXPECT_THAT(ToolchainDirectories({}, {{"HOME", "/h"}}),
               ElementsAre("/usr/lib/kiln/toolchains", "/var/lib/kiln/toolchains",
-                          "/h/.cache/kiln/toolchains", "/usr/local/cuda"));
+                          "/h/.cache/kiln/toolchains", "/usr/local/cuda", "/usr"));
   EXPECT_THAT(ToolchainDirectories({{"/t"}, "", {}}, {{"HOME", "/h"}}), ElementsAre("/t"));
 }
 

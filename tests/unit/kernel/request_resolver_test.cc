@@ -151,7 +151,7 @@ TEST_F(CudaRequestTest, HeadersThatNoCompilerCouldTake) {
   ExpectRefusedHere(kInvalid, "headers");
   request_.headers = {{"a.h", ""}};
   request_.source = {SourceKind::kPtx, ".version 8.0", ""};
-  ExpectRefusedHere(kInvalid, "CUDA C++ only");
+  ExpectRefusedHere(kInvalid, "CUDA C++ and OpenCL C only");
 }
 
 TEST_F(CudaRequestTest, LtoIrIsAStageOfItsOwn) {
@@ -330,6 +330,10 @@ TEST_F(RequestResolverTest, RefusesUnknownTargets) {
   ExpectRefused(kInvalid, HasSubstr("hip:gfx942"));
   request_.target = {"hip", "gfx../..", 0};
   ExpectRefused(kInvalid, HasSubstr("hip:gfx942"));
+  for (const char* version : {"12", "1.2.0", "a.b", "1_2"}) {
+    request_.target = {"spirv", version, 0};
+    ExpectRefused(kInvalid, HasSubstr("spirv:1.2"));
+  }
   request_.target = {"cuda", "", 0};
   ExpectRefused(kInvalid, HasSubstr("architecture: empty"));
 }

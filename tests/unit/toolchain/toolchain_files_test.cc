@@ -130,7 +130,7 @@ TEST_F(ToolchainFilesTest, MovingKeepsTheFingerprintAndChangesTheListing) {
 // The text as docs/toolchains.md gives it, written by hand.
 TEST_F(ToolchainFilesTest, TritonFingerprintIsTheDigestOfTheDocumentedText) {
   const std::string expected =
-      "kiln-toolchain-3\n"
+      "kiln-toolchain-4\n"
       "python 3.11\n"
       "triton 3.6.0\n" +
       Digest::Of("code").Hex() + "  _C/libtriton.so\n" +
@@ -145,7 +145,7 @@ TEST_F(ToolchainFilesTest, TritonFingerprintIsTheDigestOfTheDocumentedText) {
 TEST_F(ToolchainFilesTest, AListingIsForOneWayToCallTriton) {
   const FoundToolchain toolchain = toolchain_.AsFound();
   EXPECT_EQ(ListingDigest(toolchain, std::vector<ToolchainFile>()),
-            Digest::Of("kiln-toolchain-3\npython 3.11\ntriton 3.6.0\n" + toolchain.path + "\n"));
+            Digest::Of("kiln-toolchain-4\npython 3.11\ntriton 3.6.0\n" + toolchain.path + "\n"));
 }
 
 TEST_F(ToolchainFilesTest, AnUnknownDistributionIsCalledThat) {
@@ -230,7 +230,7 @@ TEST_F(ToolchainFilesTest, NvrtcFingerprintIsTheDigestOfTheDocumentedText) {
   WriteFileOrDie(nvrtc.includes[0] + "/z.h", "header");
   WriteFileOrDie(nvrtc.includes[1] + "/a.h", "inner");
   const std::string expected =
-      "kiln-toolchain-1\nnvrtc\ncall 2\ninclude-0 " + nvrtc.includes[0] + "\ninclude-1 " +
+      "kiln-toolchain-1\nnvrtc\ncall 3\ninclude-0 " + nvrtc.includes[0] + "\ninclude-1 " +
       nvrtc.includes[1] + "\n" + Digest::Of("inner").Hex() + "  include-0/cccl/a.h\n" +
       Digest::Of("header").Hex() + "  include-0/z.h\n" + Digest::Of("inner").Hex() +
       "  include-1/a.h\n" + Digest::Of("built-ins").Hex() + "  libnvrtc-builtins.so.12.9\n" +

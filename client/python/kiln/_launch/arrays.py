@@ -17,7 +17,7 @@ from kiln._launch.streams import LEGACY
 from kiln.errors import LaunchError
 
 # DLDeviceType: memory that a kernel of that backend can read, and whether it belongs to one device.
-_DEVICES = {"cuda": {2: True, 3: False, 13: False}, "hip": {10: True, 11: False}}
+_DEVICES = {"cuda": {2: True, 3: False, 13: False}, "hip": {10: True, 11: False}, "spirv": {}}
 _DEVICE_NAMES = {1: "the CPU", 2: "a CUDA device", 3: "the CPU (pinned)", 10: "a ROCm device", 11: "the CPU (pinned)", 13: "CUDA (managed)"}
 _MAJOR_VERSION = 1
 _FLAG_IS_COPIED = 2
@@ -80,7 +80,7 @@ class Addresses:
         except TypeError:  # a producer without versions
             capsule = value.__dlpack__(stream=asked)
         kept.append(capsule)
-        tensor = _tensor_in(capsule)
+        tensor = tensor_in(capsule)
         self._check_device(tensor.device_type, tensor.device_id)
         return (tensor.data or 0) + int(tensor.byte_offset)
 
@@ -122,7 +122,7 @@ class Addresses:
             self._wait(stream, producer)
 
 
-def _tensor_in(capsule: Any) -> _Tensor:
+def tensor_in(capsule: Any) -> _Tensor:
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _Versioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
         if managed.major != _MAJOR_VERSION:

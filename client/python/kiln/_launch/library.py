@@ -6,7 +6,7 @@ The library is opened on first use: the one beside the package (wheel, build), o
 import ctypes
 import functools
 import os
-from ctypes import c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import c_char, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional, Tuple
 
 from kiln._signals import reraise_from_handler
@@ -47,11 +47,22 @@ ArtifactInfo = _struct("ArtifactInfo", parameter_count=c_uint32, name=c_char_p, 
                        hidden_pointers=c_uint32)
 Parameter = _struct("Parameter", bytes=c_uint32, name=c_char_p, type=c_char_p)
 Config = _struct("Config", grid=c_uint32 * 3, block=c_uint32 * 3, dynamic_shared_bytes=c_uint32, pdl=c_uint32, cooperative=c_uint32,
-                 stream=c_void_p, argument_bytes=c_void_p)
+                 stream=c_void_p, argument_bytes=c_void_p, global_scratch=c_uint64, profile_scratch=c_uint64)
 KernelInfo = _struct("KernelInfo", registers=c_uint32, local_bytes=c_uint32, static_shared_bytes=c_uint32, threads_max=c_uint32)
 Times = _struct("Times", reserved=c_uint32, launches=c_uint64, dropped=c_uint64, total_ms=c_double, min_ms=c_double, max_ms=c_double)
 Tensor = _struct("Tensor", rank=c_uint32, address=c_uint64, shape=c_int64 * 5, strides=c_int64 * 5, fills_with_nan=c_uint32,
                  rounds_to_tf32=c_uint32)
+Candidate = _struct("Candidate", argument_count=c_uint32, kernel=c_void_p, config=c_void_p, arguments=c_void_p)
+AutotuneOptions = _struct("AutotuneOptions", reserved=c_uint32, stream=c_void_p, reads=c_void_p, read_count=c_uint64, writes=c_void_p,
+                          write_count=c_uint64, problem=c_char_p, problem_bytes=c_uint64, store=c_void_p, warmup_ms=c_double,
+                          repeat_ms=c_double, flush_bytes=c_uint64, is_cancelled=c_void_p, cancel_user=c_void_p)
+Tuned = _struct("Tuned", code=c_int32, is_stored=c_uint32, runs=c_uint32, median_ms=c_double, low_ms=c_double, high_ms=c_double,
+                reason=c_char * 256)
+
+
+class Range(ctypes.Structure):
+    _fields_ = [("address", c_uint64), ("bytes", c_uint64)]
+
 
 # The parameters of each function that returns a code.
 _FUNCTIONS = {
@@ -61,6 +72,8 @@ _FUNCTIONS = {
     "trim": (c_void_p,),
     "get_device": (c_void_p, c_int32, c_void_p),
     "address_get_device": (c_void_p, c_uint64, c_void_p),
+    "get_context": (c_void_p, c_int32, c_void_p),
+    "set_context": (c_void_p, c_void_p),
     "artifact_open_hot": (c_char_p, c_void_p, c_void_p),
     "artifact_open_json": (c_char_p, c_void_p),
     "artifact_open_bytes": (c_void_p, c_void_p),
@@ -76,6 +89,7 @@ _FUNCTIONS = {
     "graph_set_name": (c_void_p, c_void_p, c_char_p),
     "graph_add_buffer": (c_void_p, c_void_p, c_uint64, c_uint64, c_char_p),
     "check_free": (c_void_p, c_uint64, c_uint64),
+    "autotune": (c_void_p, c_void_p, c_uint32, c_void_p, c_void_p, c_void_p),
 }
 _CLOSES = ("artifact_close", "kernel_close", "descriptor_close")
 

@@ -13,8 +13,8 @@ from kiln._launch.parameters import Kind, layout
 
 _ALIGNMENT = 64
 _CONFIG_BYTES = ctypes.sizeof(Config)
-# The fields after the size: grid, block, shared memory, pdl, cooperative; stream; no argument_bytes.
-_CONFIG_FORMAT = "<9IQ8x"
+# The fields after the size: grid, block, shared memory, pdl, cooperative; stream; no argument_bytes, no scratch.
+_CONFIG_FORMAT = "<9IQ24x"
 _CONFIG_OFFSET = Config.grid.offset
 assert struct.calcsize(_CONFIG_FORMAT) == _CONFIG_BYTES - _CONFIG_OFFSET and Config.stream.offset == _CONFIG_OFFSET + 36
 _VALUES_OFFSET = -(-_CONFIG_BYTES // _ALIGNMENT) * _ALIGNMENT

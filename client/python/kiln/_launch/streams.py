@@ -8,7 +8,8 @@ LEGACY = 1
 
 
 def handle_of(stream: Any) -> int:
-    """The number of a stream: a number, an object with `__cuda_stream__`, or one with `.cuda_stream` (PyTorch). TypeError."""
+    """The number of a stream: a number, an object with `__cuda_stream__`, or one with `.cuda_stream` (PyTorch) or
+    `.int_ptr` (PyOpenCL). TypeError."""
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -17,10 +18,11 @@ def handle_of(stream: Any) -> int:
         if version != 0:
             raise TypeError(f"{stream!r} speaks version {version} of __cuda_stream__, 0 is known")
         return int(handle)
-    handle = getattr(stream, "cuda_stream", None)
-    if isinstance(handle, int):
-        return handle
-    raise TypeError(f"{stream!r} is not a stream: pass a number, None, or an object with __cuda_stream__ or .cuda_stream")
+    for name in ("cuda_stream", "int_ptr"):
+        handle = getattr(stream, name, None)
+        if isinstance(handle, int):
+            return handle
+    raise TypeError(f"{stream!r} is not a stream: pass a number, None, or an object with __cuda_stream__, .cuda_stream or .int_ptr")
 
 
 def torch_stream(device: int) -> Optional[Callable[[], int]]:

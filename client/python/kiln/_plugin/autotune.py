@@ -31,7 +31,7 @@ from kiln._plugin.attempt import attempt
 from kiln._plugin.settings import Settings
 from kiln._signals import from_handler
 
-_THREADS_MAX = 32
+THREADS_MAX = 32
 # Kernels that are lowered at a time: one, and one more while the first waits for the daemon's answer.
 _LOWERED_AT_ONCE = 2
 _CANCEL_PAUSE_S = 0.01
@@ -147,9 +147,9 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
     _process.imported("kiln._plugin.service").service(settings).check(eligibility.target_name(driver.active.get_current_target()))
     arguments = tuple(tuner.nargs.values())
     keywords = {name: value for name, value in kwargs.items() if name != "warmup"}
-    threads = min(len(configs), 2 * (os.cpu_count() or 1), _THREADS_MAX)
+    threads = min(len(configs), 2 * (os.cpu_count() or 1), THREADS_MAX)
     try:
-        with ThreadPoolExecutor(threads, "kiln-autotune") as pool, AsyncCompileMode(turns := _InTurns(pool), ignore_errors=True), turns:
+        with ThreadPoolExecutor(threads, "kiln-autotune") as pool, AsyncCompileMode(turns := InTurns(pool), ignore_errors=True), turns:
             # The largest first: the last to begin keeps the tuning waiting.
             for config in sorted(configs, key=_work_of, reverse=True):
                 tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
@@ -166,7 +166,7 @@ def _work_of(config: Any) -> float:
     return float(math.prod(sizes) / config.num_warps)
 
 
-class _InTurns:
+class InTurns:
     """Runs pieces of work in a pool, in turns: a piece gives its turn away when it only waits (autotune_prefetch.end_turn()).
     Once the daemon declines a piece, no further piece begins.
 
@@ -185,8 +185,8 @@ class _InTurns:
         self.is_broken_off = False
         self._threads: Set[int] = set()
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> "InTurns":
+        return self
 
     def __exit__(self, _: Optional[Type[BaseException]], error: Optional[BaseException], *__: object) -> None:
         if error is None or isinstance(error, Exception) and not from_handler(error):

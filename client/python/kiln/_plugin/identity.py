@@ -29,7 +29,7 @@ _VALUE_LENGTH_MAX = 1 << 20
 # PF_FORKNOEXEC of Linux: a process that was forked and has run no program since.
 _FORKED_ONLY = 0x40
 # The number for how the daemon's worker calls Triton: kTritonCall in daemon/toolchain/toolchain_files.cc.
-_TRITON_CALL = 3
+_TRITON_CALL = 4
 _ASSEMBLERS = ("ptxas", "ptxas_blackwell")  # knobs of Triton's
 # Digests of ptxas that are not the toolchain's, by path.
 _assemblers_at_first: Dict[str, str] = {}

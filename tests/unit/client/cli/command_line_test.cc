@@ -439,8 +439,8 @@ TEST_F(CommandLineTest, UnwritableOutputFileIsNotTheDaemonsFailure) {
   EXPECT_EQ(Run({"get", key, "-o", files_.path()}), 2);
   EXPECT_EQ(err_.str(), "kiln: cannot write: " + files_.path() + ": Is a directory\n");
   EXPECT_EQ(Run({"get", key, "-o", files_.File("none/x")}), 2);
-  EXPECT_THAT(err_.str(), StartsWith("kiln: cannot write: " + files_.File("none/x") + ": create "));
-  EXPECT_THAT(err_.str(), HasSubstr(": No such file or directory\n"));
+  EXPECT_EQ(err_.str(),
+            "kiln: cannot write: " + files_.File("none/x") + ": No such file or directory\n");
 }
 
 TEST_F(CommandLineTest, ABinaryDoesNotGarbleTheTerminal) {

@@ -147,6 +147,17 @@ TEST_F(CApiTest, AStreamWaitsForAnother) {
   EXPECT_EQ(kiln_launch_stream_wait(nullptr, stream, producer), KILN_LAUNCH_INVALID_ARGUMENT);
 }
 
+TEST_F(CApiTest, MemoryIsFilledInTheKernelsContext) {
+  EXPECT_EQ(fake_->Current(), nullptr);
+  EXPECT_EQ(kiln_launch_fill(kernel_, &n_, 0xabc00, 0, 64), KILN_LAUNCH_OK) << kiln_launch_error();
+  EXPECT_EQ(fake_->calls("cuMemsetD8Async"), 1);
+  EXPECT_EQ(kiln_launch_fill(kernel_, &n_, 0, 0, 0), KILN_LAUNCH_OK);
+  EXPECT_EQ(fake_->calls("cuMemsetD8Async"), 1) << "nothing to fill";
+  fake_->Fail("cuMemsetD8Async", 700);
+  EXPECT_EQ(kiln_launch_fill(kernel_, &n_, 0xabc00, 0, 64), KILN_LAUNCH_INTERNAL);
+  EXPECT_THAT(kiln_launch_error(), HasSubstr("kernel k"));
+}
+
 TEST_F(CApiTest, ShorterStructsOfOlderProgramsAreTaken) {
   config_.size = offsetof(kiln_launch_config, block);
   config_.block[0] = 999;  // belongs to nobody

@@ -298,5 +298,25 @@ TEST_F(LaunchPlanTest, RefusesTooMuchDynamicSharedMemory) {
   EXPECT_EQ(Resolve(R"({"shared_bytes": 4096})")->dynamic_shared_bytes, 227u << 10);
 }
 
+TEST(SpirvPlanTest, RunsWhereItsVersionIsTaken) {
+  const auto make = [](const std::string& kernel, const std::string& device) {
+    const KernelMetadata metadata = Metadata(R"({"hidden_pointers": 0, "num_warps": 0, "target": )"
+                                             R"({"backend": "spirv", "architecture": ")" +
+                                             kernel + R"("}})");
+    DeviceFacts facts = Hopper();
+    facts.name = "CPU";
+    facts.architecture = device;
+    return std::string(LaunchPlan::Make(metadata, "spirv", facts).status().message());
+  };
+  EXPECT_EQ(make("1.2", "1.4"), "");
+  EXPECT_EQ(make("1.4", "1.4"), "");
+  EXPECT_EQ(make("1.9", "1.10"), "");
+  EXPECT_EQ(make("1.5", "1.4"),
+            "compiled for spirv:1.5, but device 0 (CPU) is spirv:1.4: have it compiled for that "
+            "target");
+  EXPECT_EQ(make("1.0", ""),
+            "device 0 (CPU) takes no SPIR-V: its OpenCL driver compiles source only");
+}
+
 }  // namespace
 }  // namespace kiln::launch

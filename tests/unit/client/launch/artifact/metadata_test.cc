@@ -151,21 +151,31 @@ TEST(ParameterTypeTest, UnknownTypesHaveNoSize) {
 
 TEST(ElfImageTest, HeadersThatPointOutsideAreRefused) {
   std::string image = MadeElf(std::string(sizeof(Elf64_Shdr), '\0'));
-  EXPECT_TRUE(CheckElfImage(image).ok());
+  EXPECT_TRUE(CheckImage("cuda", image).ok());
   auto& header = *reinterpret_cast<Elf64_Ehdr*>(image.data());
   header.e_shentsize = sizeof(Elf64_Shdr);
   header.e_shnum = 1;
   header.e_shoff = sizeof header;
-  EXPECT_TRUE(CheckElfImage(image).ok());
+  EXPECT_TRUE(CheckImage("cuda", image).ok());
   auto& section = *reinterpret_cast<Elf64_Shdr*>(image.data() + sizeof header);
   section.sh_type = SHT_PROGBITS;
   section.sh_offset = 1;
   section.sh_size = ~uint64_t{0};
-  EXPECT_EQ(CheckElfImage(image).code(), Code::kInvalidArgument);
+  EXPECT_EQ(CheckImage("cuda", image).code(), Code::kInvalidArgument);
   section.sh_size = image.size() - 1;
-  EXPECT_TRUE(CheckElfImage(image).ok());
+  EXPECT_TRUE(CheckImage("cuda", image).ok());
   header.e_shoff = image.size() - 8;
-  EXPECT_EQ(CheckElfImage(image).code(), Code::kInvalidArgument);
+  EXPECT_EQ(CheckImage("cuda", image).code(), Code::kInvalidArgument);
+}
+
+TEST(SpirvImageTest, OnlyWholeWordsBehindTheHeaderAreAModule) {
+  const std::string module = std::string("\x03\x02\x23\x07", 4) + std::string(16, '\0');
+  EXPECT_TRUE(CheckImage("spirv", module).ok());
+  EXPECT_FALSE(CheckImage("cuda", module).ok());
+  for (const std::string& wrong :
+       {std::string(), module.substr(0, 16), module + "x", std::string(20, '\0'), MadeElf("")}) {
+    EXPECT_EQ(CheckImage("spirv", wrong).code(), Code::kInvalidArgument) << wrong.size();
+  }
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ TEST(ResponseTest, AnOldWritersListIsReadAndALaterFieldPassedOver) {
 
 TEST(ResponseTest, RefusalsSayWhatIsMissing) {
   EXPECT_EQ(Refusal(Response({Stage("ptx", "text")})).message(),
-            "the response has neither a cubin nor an hsaco: ask for that stage");
+            "the response has no cubin, hsaco or spv: ask for that stage");
   for (const std::string& response :
        {Response({Stage("cubin", std::nullopt)}), Response({Stage("hsaco", kCubin, "short")}),
         Response({Stage("cubin", kCubin)}, "short")}) {

@@ -51,7 +51,7 @@ TEST(CudaDriverTest, AFunctionThatIsNotInTheImageLeavesNothingLoaded) {
   FakeCudaLibrary fake;
   fake->MakeContext();
   const auto driver = *CudaDriver::Open(fake.path());
-  const auto code = driver->Load("image", "missing");
+  const auto code = driver->Load("image", {.name = "missing"});
   EXPECT_THAT(std::string(code.status().message()),
               HasSubstr("cuLibraryGetKernel: CUDA_ERROR_NOT_FOUND (500)"));
   EXPECT_EQ(fake->loaded(), 0);

@@ -200,7 +200,7 @@ TEST_F(HipDriverTest, RetriedLaunchLeavesNoLastError) {
 
 TEST_F(HipDriverTest, AFunctionThatIsNotInTheImageLeavesNothingLoaded) {
   const auto driver = *HipDriver::Open(fake_.path());
-  EXPECT_THAT(std::string(driver->Load("image", "missing").status().message()),
+  EXPECT_THAT(std::string(driver->Load("image", {.name = "missing"}).status().message()),
               HasSubstr("hipModuleGetFunction"));
   EXPECT_EQ(fake_->loaded(), 0);
 }

@@ -1,4 +1,4 @@
-#include "client/launch/driver/driver.h"
+#include "client/launch/driver/cuda_like_driver.h"
 
 namespace kiln::launch {
 namespace {
@@ -31,7 +31,7 @@ Code CodeOf(abi::Result result) {
 
 }  // namespace
 
-Status Driver::Failure(abi::Result result, std::string_view function) const {
+Status CudaLikeDriver::Failure(abi::Result result, std::string_view function) const {
   // The references name functions without the version of their symbol.
   if (function.ends_with("_v2")) function.remove_suffix(3);
   const ErrorWords words = WordsFor(result);
@@ -42,7 +42,7 @@ Status Driver::Failure(abi::Result result, std::string_view function) const {
       result);
 }
 
-StatusOr<int> Driver::Initialize() {
+StatusOr<int> CudaLikeDriver::Initialize() {
   if (const Status status = Call(driver_.init, 0u); !status.ok()) {
     return Status(Code::kUnavailable, fmt::format("no GPU here: {}", status.message()),
                   status.driver_result());
@@ -52,17 +52,17 @@ StatusOr<int> Driver::Initialize() {
 
 // --- Devices ---
 
-StatusOr<DeviceFacts> Driver::CurrentDevice() {
+StatusOr<DeviceFacts> CudaLikeDriver::CurrentDevice() {
   LAUNCH_ASSIGN_OR_RETURN(const int device, Get<int>(driver_.current_device));
   return FactsOf(device);
 }
 
-StatusOr<DeviceFacts> Driver::DeviceAt(int ordinal) {
+StatusOr<DeviceFacts> CudaLikeDriver::DeviceAt(int ordinal) {
   LAUNCH_RETURN_IF_ERROR(CheckDevice(ordinal));
   return FactsOf(ordinal);
 }
 
-StatusOr<DeviceFacts> Driver::FactsOf(int device) const {
+StatusOr<DeviceFacts> CudaLikeDriver::FactsOf(int device) const {
   DeviceFacts facts;
   facts.ordinal = device;
   char name[256] = {};
@@ -84,16 +84,16 @@ StatusOr<DeviceFacts> Driver::FactsOf(int device) const {
 
 // --- Code ---
 
-StatusOr<LoadedCode> Driver::Load(std::string_view image, const std::string& function) {
+StatusOr<LoadedCode> CudaLikeDriver::Load(std::string_view image, const KernelMetadata& metadata) {
   LoadedCode code;
   LAUNCH_RETURN_IF_ERROR(LoadModule(image, code.module));
-  const Status status = FindFunction(code.module, function, code.function);
+  const Status status = FindFunction(code.module, metadata.name, code.function);
   if (status.ok()) return code;
   static_cast<void>(Try(driver_.unload, code.module));
   return status;
 }
 
-Status Driver::Unload(Module module) {
+Status CudaLikeDriver::Unload(Module module) {
   const abi::Result result = Try(driver_.unload, module);
   // The context, or at the end of the process the driver, has unloaded it already.
   if (result == abi::kSuccess || result == abi::kContextIsDestroyed ||
@@ -103,7 +103,7 @@ Status Driver::Unload(Module module) {
   return Failure(result, driver_.unload.name);
 }
 
-StatusOr<FunctionFacts> Driver::Describe(Function function) {
+StatusOr<FunctionFacts> CudaLikeDriver::Describe(Function function) {
   FunctionFacts facts;
   for (const auto& [attribute, out] : {std::pair{abi::kFunctionNumRegs, &facts.registers},
                                        {abi::kFunctionLocalSizeBytes, &facts.local_bytes},
@@ -116,13 +116,13 @@ StatusOr<FunctionFacts> Driver::Describe(Function function) {
 
 // --- Capture ---
 
-StatusOr<bool> Driver::IsCapturing(Stream stream) {
+StatusOr<bool> CudaLikeDriver::IsCapturing(Stream stream) {
   int state = 0;
   LAUNCH_RETURN_IF_ERROR(Call(driver_.is_capturing, stream, &state));
   return state == abi::kCaptureStatusActive;
 }
 
-StatusOr<Capture> Driver::CaptureOf(Stream stream) {
+StatusOr<Capture> CudaLikeDriver::CaptureOf(Stream stream) {
   Capture capture;
   int state = 0;
   LAUNCH_RETURN_IF_ERROR(
@@ -131,7 +131,7 @@ StatusOr<Capture> Driver::CaptureOf(Stream stream) {
   return capture;
 }
 
-Status Driver::OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data) {
+Status CudaLikeDriver::OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data) {
   abi::Handle object = nullptr;
   LAUNCH_RETURN_IF_ERROR(Call(driver_.create_user_object, &object, data, destroy, 1u,
                               abi::kUserObjectNoDestructorSync));
@@ -141,7 +141,7 @@ Status Driver::OnGraphDestroyed(Graph graph, void (*destroy)(void*), void* data)
 
 // --- Memory, events ---
 
-StatusOr<MemoryRange> Driver::AllocationAt(Address address) {
+StatusOr<MemoryRange> CudaLikeDriver::AllocationAt(Address address) {
   MemoryRange range;
   const abi::Result result = Try(driver_.address_range, &range.begin, &range.bytes, address);
   if (result == abi::kSuccess) return range;
@@ -151,7 +151,7 @@ StatusOr<MemoryRange> Driver::AllocationAt(Address address) {
   return Failure(result, driver_.address_range.name);
 }
 
-bool Driver::IsMappedPiece(Address address) {
+bool CudaLikeDriver::IsMappedPiece(Address address) {
   if (driver_.retain_allocation.function == nullptr ||
       driver_.release_allocation.function == nullptr) {
     return false;
@@ -161,7 +161,7 @@ bool Driver::IsMappedPiece(Address address) {
          Try(driver_.release_allocation, handle) == abi::kSuccess;
 }
 
-StatusOr<bool> Driver::HasHappened(Event event) {
+StatusOr<bool> CudaLikeDriver::HasHappened(Event event) {
   const abi::Result result = Try(driver_.query_event, event);
   if (result == abi::kSuccess || result == abi::kNotReady) return result == abi::kSuccess;
   return Failure(result, driver_.query_event.name);
