@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from fake_driver import FakeDriver
-from places import TOOLCHAIN
+from job import package_environment
+from places import JAX_VERSIONS, TOOLCHAIN
 
 GPU = pathlib.Path(__file__).resolve().parent.parent / "gpu"
 sys.path.append(str(GPU / "checks"))
@@ -70,6 +71,29 @@ def test_what_a_gpu_lacks_is_known_before_anything_is_compiled(start_with_triton
     every, these = ({json.loads(line)["kernel"] for line in start_with_triton("lower.py", "--list", "--targets", one).finish().splitlines()}
                     for one in ("cuda:90", target))
     assert sorted(every - these) == lacking
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", JAX_VERSIONS)
+def test_every_call_under_jax_is_launched_by_kilns_own_target(tmp_path, version):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu", **package_environment(version)}
+    done = subprocess.run([TOOLCHAIN / "bin" / "python", "-B", GPU / "jax_job.py", "-", "lower"], env=environment, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    calls = [line for line in done.stdout.splitlines() if ": kiln_launch: " in line]
+    assert len(calls) == len(done.stdout.splitlines()) > 21
+
+
+@pytest.mark.slow
+def test_a_program_of_distinct_kernels_under_jax_is_lowered_without_kiln_for_comparison(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu", "KILN_MODE": "off",
+                   "TRITON_CACHE_DIR": str(tmp_path / "triton"), **package_environment(JAX_VERSIONS[-1])}
+    for finds_files in (False, True):
+        command = [TOOLCHAIN / "bin" / "python", "-B", GPU / "jax_compile_job.py", tmp_path / "out.json", "lower", "90", "3"]
+        subprocess.run(command, env=environment, check=True)
+        seen = json.loads((tmp_path / "out.json").read_text())
+        assert seen["compiles"] == 3 and not seen["report"]["compiled"] and not seen["report"]["local"]
+        assert (seen["assembled"] == 0) is finds_files
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ MAY_INCLUDE = {
     "client/launch/artifact": ("storage/base", "storage/hot"),
     "client/launch/driver": ("client/launch/artifact",),
     "client/launch": ("client/launch/driver",),
+    "client/jax": ("client/launch",),
     "client/cli/output": ("storage/base",),
     "client/cli/requests": ("client/cli/output", "client/rpc", "storage/bundle"),
     "client/cli/commands": ("client/cli/requests",),

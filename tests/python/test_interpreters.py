@@ -27,7 +27,7 @@ THIS = "{}.{}".format(*sys.version_info)
 # What the package does without Triton.
 OWN_TESTS = [ROOT / "tests" / "python" / f"test_{name}.py" for name in ("arguments", "key", "launch", "report")]
 
-# Every module that needs neither protobuf nor Triton, which this interpreter need not have; a key, and a launch.
+# Every module that needs none of protobuf, Triton and JAX, which this interpreter need not have; a key, and a launch.
 SCRIPT = """
 import importlib, json, pathlib, sys, warnings
 warnings.simplefilter("error")
@@ -38,7 +38,7 @@ for path in modules:
     try:
         imported.append(importlib.import_module(".".join(path.parts)))
     except ModuleNotFoundError as missing:  # these are not installed for each interpreter
-        assert missing.name.partition(".")[0] in ("google", "triton"), missing
+        assert missing.name.partition(".")[0] in ("google", "jax", "numpy", "triton"), missing
 import kiln
 assert len(kiln.compile_key(kind="ttir", source="", backend="cuda", architecture="90", warp_size=32, toolchain_fingerprint=bytes(32))) == 64
 from kiln import Artifact, KernelMetadata, KernelParameter, Provenance, Stage

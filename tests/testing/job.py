@@ -7,7 +7,7 @@ import shutil
 import site
 import subprocess
 
-from places import KERNELS, PACKAGE
+from places import JAXES, KERNELS, PACKAGE
 
 _PROGRAM = pathlib.Path(__file__).parent / "jobs" / "triton_job.py"
 
@@ -96,7 +96,11 @@ def as_user(user):
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", f"--inh-caps={rights}", f"--ambient-caps={rights}"]
 
 
-def package_environment():
-    """Finds the package as it was built, and gRPC and protobuf where this Python has them."""
+def package_environment(jax=""):
+    """Finds the package as it was built, and gRPC and protobuf where this Python has them; and that version of JAX."""
     assert (PACKAGE / "kiln" / "v1" / "kernel_pb2.py").is_file(), f"no {PACKAGE}: build the target kiln_python"
-    return {"PYTHONPATH": os.pathsep.join([str(PACKAGE), *site.getsitepackages()])}
+    paths = [str(PACKAGE), *site.getsitepackages()]
+    if jax:
+        assert (JAXES / f"jax-{jax}").is_dir(), f"no JAX {jax} in {JAXES}: run tests/jax_environment {jax}"
+        paths.append(str(JAXES / f"jax-{jax}"))
+    return {"PYTHONPATH": os.pathsep.join(paths)}

@@ -20,5 +20,11 @@ TOOLCHAIN = TOOLCHAINS / "triton-3.6.0"
 VERSIONS = pathlib.Path(os.environ.get("KILN_TEST_VERSION_TOOLCHAINS", _cache / "kiln" / "toolchains"))
 # The folder with triton_worker.py and its package.
 WORKER = ROOT / "daemon" / "worker" / "triton"
+# The folder with versions of JAX for CPU, as tests/jax_environment installs them; each is to be put on PYTHONPATH.
+JAXES = pathlib.Path(os.environ.get("KILN_TEST_JAX", _cache / "kiln" / "test-jax"))
+# The oldest that Kiln supports, and the newest for the toolchain's Python.
+JAX_VERSIONS = os.environ.get("KILN_TEST_JAX_VERSIONS", "0.9.0 0.10.2").split()
+# Intel's OpenCL runtime for CPUs, as tests/opencl_environment installs it.
+OPENCL = pathlib.Path(os.environ.get("KILN_TEST_OPENCL", _cache / "kiln" / "test-opencl"))
 # A CUDA toolkit, or the environment of an NVRTC.
 CUDA = pathlib.Path(os.environ.get("KILN_TEST_CUDA", "/usr/local/cuda"))

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-TITLES = {"torch": "PyTorch", "triton": "Triton"}
+TITLES = {"jax": "JAX", "torch": "PyTorch", "triton": "Triton"}
 
 
 @dataclasses.dataclass
@@ -54,6 +54,6 @@ def python_trouble(modules, bundled_version):
     if absent:
         return f"{sys.executable} has no {' and no '.join(absent)}: name another Python with KILN_GPU_PYTHON"
     version = "{}.{}".format(*sys.version_info)
-    if "torch" in modules and version != bundled_version:
+    if {"torch", "jax"} & set(modules) and version != bundled_version:
         return f"the bundle is for Python {bundled_version}, {sys.executable} is {version}: tests/gpu/bundle makes another"
     return None

@@ -35,9 +35,9 @@ GROUPS = {"launch": ["checks", "cost", "autotune"],
 def parse():
     parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
         Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All need a
-        Python with Triton, those of plugin and first_step one with PyTorch too: KILN_GPU_PYTHON names it. first_step takes
-        eight minutes and runs where it is named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1 where something
-        failed or a goal was missed, with 2 where this machine lacks something.""")
+        Python with Triton, those of plugin, first_step and graph one with PyTorch too, jax one with JAX: KILN_GPU_PYTHON names it. first_step
+        takes eight minutes; it, graph and jax run where they are named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1
+        where something failed or a goal was missed, with 2 where this machine lacks something.""")
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
                         "build/gpu-bundle)")
     parser.add_argument("--part", action="append", choices=[*GROUPS, *PARTS], metavar="NAME", help="repeated for several; without it launch "

@@ -1,0 +1,98 @@
+"""triton_call: from the arguments of a call to a bound primitive."""
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from kiln.jax._arguments import ArrayArgument, array_argument, bound, is_array, metaparameter, value
+from kiln.jax._descriptors import Buffer, DescriptorArgument, TensorDescriptor, base_of, blocks_of, descriptor_argument
+from kiln.jax._kernels import Kernel, kernel_of
+from kiln.jax._outputs import Zeroed, aliases_of, check_contents, grid_of, zeroed_of
+from kiln.jax._plan import Plan, Way
+
+
+def triton_call(*args: Any, kernel: Any, out_shape: Any, grid: Any, name: str = "", num_warps: Optional[int] = None,
+                num_stages: Optional[int] = None, num_ctas: int = 1, compute_capability: "int | str | None" = None,
+                enable_fp_fusion: bool = True, input_output_aliases: Optional[Mapping[int, int]] = None, zeroed_outputs: Zeroed = (),
+                device: int = 0, debug: bool = False, serialized_metadata: bytes = b"", launch_target: Optional[str] = None,
+                **metaparams: Any) -> Any:
+    """Calls a Triton kernel: the same call as jax-triton's.
+
+    args: arrays, TensorDescriptors over arrays, and values, in the order of the kernel's parameters. The outputs come after them, the metaparameters are given by
+        keyword. Integers and floats have the types that Triton gives Python's; 1 and None are constants.
+    kernel: a function with triton.jit, and triton.heuristics or triton.autotune around it in any order.
+    out_shape: a jax.ShapeDtypeStruct, an array, a TensorDescriptor over one, or a tree of them. Returns arrays in the same tree.
+    grid: programs along x, y, z: a number, one to three of them, or a function of the metaparameters.
+    num_warps, num_stages, num_ctas: None, or 1 CTA: as the configuration or Triton has it.
+    compute_capability: 90, or "gfx942"; None: of the local device number `device`.
+    input_output_aliases: output for a place among the array arguments. Both get a parameter of the kernel, for one buffer.
+    zeroed_outputs: places or names of outputs that are set to zeroes before each launch, or a function of the metaparameters.
+    serialized_metadata: passed on to JAX's own targets. launch_target: "kiln_launch", "triton_kernel_call_ffi" or
+        "triton_kernel_call"; None: KILN_JAX_TARGET, otherwise the first that can launch the kernel.
+    metaparams: of the kernel, or options of Triton (maxnreg, launch_pdl).
+
+    TypeError, ValueError: the call is wrong, or there is no GPU and no compute_capability. What Triton raises for a kernel that
+    does not compile.
+    """
+    import jax
+    from kiln.jax import _primitive
+    made = kernel_of(kernel)
+    title = name or made.name
+    outputs, tree = jax.tree_util.tree_flatten(out_shape)
+    arrays, plan = plan_of(made, title, args, outputs, keywords_of(metaparams, num_warps, num_stages, num_ctas, enable_fp_fusion, debug, title),
+                         grid, zeroed_outputs, input_output_aliases, device, compute_capability, launch_target, bytes(serialized_metadata))
+    return jax.tree_util.tree_unflatten(tree, _primitive.bind(arrays, plan))
+
+
+def keywords_of(metaparams: Mapping[str, Any], num_warps: Optional[int], num_stages: Optional[int], num_ctas: int, enable_fp_fusion: bool,
+              debug: bool, title: str) -> Dict[str, Any]:
+    """Metaparameters, and the options that are not as Triton has them."""
+    keywords = {name: metaparameter(f"{title}: {name}", one) for name, one in metaparams.items()}
+    options = {"num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas if num_ctas != 1 else None,
+               "enable_fp_fusion": None if enable_fp_fusion else False, "debug": True if debug else None}
+    keywords.update((name, one) for name, one in options.items() if one is not None)
+    return keywords
+
+
+def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[Any], keywords: Dict[str, Any], grid: Any, zeroed: Any,
+          aliases: Any, device: int, capability: Any, launch_target: Optional[str], metadata: bytes) -> "Tuple[List[Any], Plan]":
+    """The arrays among the arguments, and everything else of the call."""
+    results = [_result(f"{title}: output {place}", one) for place, one in enumerate(outputs)]
+    arrays = [array for array in (one.base if isinstance(one, TensorDescriptor) else one for one in args) if is_array(array)]
+    given = [_argument(f"{title}: argument {place}", one) for place, one in enumerate(args)]
+    named = bound(title, kernel.parameters, [*given, *results], keywords, kernel.chosen_names())
+    order = [name for name, one in named.items() if isinstance(one, Buffer)]
+    operands = [base_of(one) for one in given if isinstance(one, Buffer)]
+    outputs = [base_of(one) for one in results]
+    ways = []
+    for variant in kernel.variants(named, keywords):
+        shown = {**named, **variant.keywords}
+        ways.append(Way(variant, grid_of(title, grid, shown), zeroed_of(title, zeroed, shown, order[len(operands):]), blocks_of(title, named, shown)))
+    output_names = tuple(order[len(operands):])
+    joined = aliases_of(title, aliases, operands, outputs)
+    check_contents(title, kernel.tuner, output_names, [way.zeroed for way in ways], set(joined.values()))
+    return arrays, Plan(
+        kernel=kernel, title=title, arguments=named, operands=tuple(operands), outputs=tuple(outputs), ways=tuple(ways),
+        aliases=joined, device=device, capability=capability, launch_target=launch_target,
+        metadata=metadata, output_names=output_names)
+
+
+def _argument(what: str, given: Any) -> Any:
+    if isinstance(given, TensorDescriptor):
+        if not is_array(given.base):
+            raise TypeError(f"{what}: its descriptor is over {given.base!r}, which is no array")
+        return descriptor_argument(what, given, array_argument(what, given.base.shape, _dtype(given.base)))
+    return array_argument(what, given.shape, _dtype(given)) if is_array(given) else value(what, given)
+
+
+def _result(what: str, given: Any) -> "ArrayArgument | DescriptorArgument":
+    if isinstance(given, TensorDescriptor):
+        return descriptor_argument(what, given, base_of(_result(what, given.base)))
+    if not hasattr(given, "shape") or not hasattr(given, "dtype"):
+        raise TypeError(f"{what}: out_shape has {given!r}, which has no shape and dtype; give a jax.ShapeDtypeStruct")
+    return array_argument(what, given.shape, _dtype(given))
+
+
+def _dtype(given: Any) -> Any:
+    """As JAX will have it: without jax_enable_x64 NumPy's 64 bits are 32."""
+    import jax
+    import numpy
+    return numpy.dtype(jax.dtypes.canonicalize_dtype(given.dtype))

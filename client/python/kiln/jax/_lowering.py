@@ -1,0 +1,77 @@
+"""From a plan to the custom call of a program."""
+
+from typing import Any, Callable, List, Sequence, Tuple
+
+from kiln._plugin.settings import LOG
+from kiln.jax import _counts, _devices, _targets
+from kiln.jax._compiled import Compiled, compiled
+from kiln.jax._launch import launch_of
+from kiln.jax._plan import Plan, Way
+from kiln.jax._specialization import Specialization, specialized, unpassed
+
+
+def lower(platform: "str | None") -> Callable[..., Any]:
+    """The rule for a platform of JAX."""
+
+    def rule(context: Any, *operands: Any, plan: Plan) -> Any:
+        if platform is None:
+            raise ValueError(f"{plan.title}: Triton's kernels run on GPUs, and this program is for {', '.join(platforms_of(context))}: put its "
+                             'arrays on a GPU, or lower it for one with lowering_platforms=("cuda",) and compute_capability=90')
+        return lower_plan(plan, platform, context, operands)
+
+    return rule
+
+
+def lower_plan(plan: Plan, platform: str, context: Any, operands: Sequence[Any]) -> "List[Any]":
+    """The call's outputs, in the IR."""
+    _check_sharding(plan, context)
+    target = _devices.target_of(plan, platform)
+    way, why = _chosen(plan, target, platform)
+    made = compiled(specialization_of(plan, way, target))
+    _warn_of_unused_outputs(plan, made)
+    launch = launch_of(plan, way, made, platform)
+    choice = _targets.choose(launch)
+    decision = f"{plan.title}: {choice.name}: {choice.why}{why}"
+    _counts.note(choice.name, decision)
+    return choice.emit(context, operands, launch, decision)
+
+
+def specialization_of(plan: Plan, way: Way, target: Any) -> Specialization:
+    """TypeError: a parameter has no value. ValueError: the target has no clusters."""
+    keywords = way.variant.keywords
+    missing = unpassed(plan.kernel, plan.arguments, keywords)
+    if missing:
+        raise TypeError(f"{plan.title}: nothing gives {', '.join(missing)} a value")
+    if keywords.get("num_ctas", 1) > 1 and (target.backend != "cuda" or target.arch < 90):
+        raise ValueError(f"{plan.title}: num_ctas={keywords['num_ctas']} needs clusters, which {target.backend}:{target.arch} does not have")
+    return specialized(plan.kernel, target, plan.arguments, keywords, dict(way.blocks))
+
+
+def _chosen(plan: Plan, target: Any, platform: str) -> "tuple[Way, str]":
+    """The way to run the kernel, and for people why, where there are several."""
+    from kiln.jax import _tuning
+    if len(plan.ways) == 1:
+        return plan.ways[0], ""
+    if plan.chosen is None:
+        plan = _tuning.found(plan, target, platform)
+    place, source = plan.chosen or (0, "not tuned, the first configuration")
+    way = plan.ways[place]
+    return way, f"; {source}: {way.variant}"
+
+
+def _warn_of_unused_outputs(plan: Plan, made: Compiled) -> None:
+    """They are no error: a kernel may have an output for some configurations alone."""
+    for place, name in enumerate(plan.output_names):
+        if name in dict(made.parameters) and not made.uses(name):
+            LOG.warning("kiln: %s: the kernel does not use its output %d (%s): its content is undefined", plan.title, place, name)
+
+
+def platforms_of(context: Any) -> Tuple[str, ...]:
+    return tuple(context.platforms or context.module_context.platforms)
+
+
+def _check_sharding(plan: Plan, context: Any) -> None:
+    devices = getattr(context.module_context.axis_context, "num_devices", None)
+    if devices is not None and devices > 1:
+        raise ValueError(f"{plan.title}: this program is partitioned over {devices} devices, and a kernel cannot be: call it inside "
+                         "jax.shard_map, where each device has its part")

@@ -1,0 +1,234 @@
+"""Programs of JAX that run their kernels, on the host over the stand-in driver; and tuning ahead of them."""
+
+import pytest
+
+from places import BINARIES, JAX_VERSIONS
+
+FOLDER = BINARIES.parent / "tests" / "testing"
+HANDLER = {"KILN_JAX_LIBRARY": str(FOLDER / "libkiln_jax_on_host.so")}
+SCALE = "(lambda x: call(kernels.scale, x, 256, 2.0, BLOCK=256))"
+COUNT = "(lambda x, zeroed=(0,): call(kernels.count, x, 10, BLOCK=256, zeroed_outputs=zeroed))"
+DOUBLED = "(lambda x: call(kernels.doubled, x, 256, grid=lambda meta: 256 // meta['BLOCK']))"
+ADDED = "(lambda x, sums: call(kernels.added, x, sums, 256, grid=lambda meta: 256 // meta['BLOCK'], input_output_aliases={1: 0}))"
+
+
+def started(job):
+    job.value(f"use_stand_in({str(FOLDER)!r})")
+    return job
+
+
+@pytest.fixture(scope="module")
+def running(daemon, tmp_path_factory, make_jax):
+    with make_jax(tmp_path_factory.mktemp("runs"), daemon.root, **HANDLER) as job:
+        yield started(job)
+
+
+# --- Programs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", [
+    f"{SCALE}(X)", f"jax.jit({SCALE})(X)", f"jax.jit({SCALE}).lower(X).compile()(X)",
+    f"jax.jit(lambda x: jax.lax.scan(lambda carry, _: ({SCALE}(carry), None), x, None, length=3)[0])(X / 4)",
+    f"jax.jit(lambda x: jax.lax.cond(x[1] > 0, {SCALE}, lambda x: x, x))(X)",
+    f"jax.jit(jax.shard_map({SCALE}, mesh=jax.make_mesh((1,), ('d',), (jax.sharding.AxisType.Auto,)), in_specs=jax.P('d'), out_specs=jax.P('d'), check_vma=False))(X)",
+])
+def test_a_kernel_runs_within(running, program):
+    assert running.value(f"first({program})") == [[0.0, 2.0]]
+
+
+def test_outputs_are_zeroed_before_each_launch(running):
+    running.value(f"names.update(counting=jax.jit({COUNT}))")
+    assert running.value("[first(counting(X)) for _ in range(3)]") == [[[10.0, 11.0]]] * 3
+
+
+def test_an_aliased_input_that_is_still_needed_is_copied_first(running):
+    alias = "lambda x: call(kernels.count, x, 10, BLOCK=256, input_output_aliases={0: 0})"
+    assert running.value(f"first(jax.jit(lambda x: (x, ({alias})(x)))(X))") == [[0.0, 1.0], [10.0, 12.0]]
+    assert running.value(f"first(jax.jit({alias}, donate_argnums=0)(X + 0))") == [[10.0, 12.0]]
+    assert running.value("first(X)") == [[0.0, 1.0]]
+
+
+def test_a_call_outside_jit_is_built_once(running):
+    running.value("names.update(before=report().calls['kiln_launch'])")
+    running.value("[call(kernels.scale, X, 256, 4.0, BLOCK=256, grid=lambda meta: (1,)) for _ in range(5)] and None")
+    assert running.value("report().calls['kiln_launch'] - before") == 1
+
+
+TILED = ("(lambda x: call(kernels.tiled_by_rows, described(base=x, block=lambda meta: (meta['ROWS'], 32)), 2.0, "
+         "out=described(base=shape(8, 32), block=lambda meta: (meta['ROWS'], 32))))")
+
+
+def test_a_tensor_map_leads_to_where_xla_has_put_the_array(running):
+    running.value(f"names.update(tiled=jax.jit({TILED}), tiles=[X.reshape(8, 32) + number for number in range(5)])")
+    assert running.value("[tiled(tile)[0, :2].tolist() for tile in tiles * 2]") == [[2.0 * n, 2.0 * n + 2] for n in range(5)] * 2
+
+
+def test_a_block_may_depend_on_the_configuration(running):
+    running.value("driver.seen()")
+    tuned = running.value(f"str(kiln.jax.tune({TILED}, X.reshape(8, 32))[0])")
+    assert "ROWS: 16" in tuned and "the fastest of 3" in tuned
+    assert {name for name, _ in running.value("driver.seen()")} == {"tiled_8", "tiled_16", "tiled_32"}
+    running.value("jax.clear_caches()")
+    assert running.value(f"first(jax.jit({TILED})(X.reshape(8, 32))[0])") == [[0.0, 2.0]]
+    assert [name for name, _ in running.value("driver.seen()")] == ["tiled_16"]
+
+
+DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+
+
+@pytest.mark.parametrize("version", JAX_VERSIONS)
+def test_a_gradient_within_shard_map_is_each_devices_own(other_jax, version):
+    with other_jax(version, root=None, **HANDLER, **DEVICES) as job:
+        started(job)
+        vjp = f"(lambda f: (f.defvjp(lambda x: (f(x), x), lambda x, g: (2 * g + 0 * x,)), f)[1])(jax.custom_vjp({SCALE}))"
+        sharded = f"jax.shard_map(lambda x, t: {vjp}(x) * t, mesh=jax.make_mesh((2,), ('d',), (jax.sharding.AxisType.Auto,)), in_specs=(jax.P('d'), jax.P('d')), out_specs=jax.P('d'))"
+        gradient = f"jax.grad(lambda x, t: ({sharded})(x, t).sum())(jnp.arange(512.), jnp.repeat(jnp.array([1., 30.]), 256))"
+        assert job.value(f"{gradient}[jnp.array([0, 255, 256, 511])].tolist()") == [2.0, 2.0, 60.0, 60.0]
+
+
+def test_calls_outside_jit_look_for_times_once(running):
+    running.value("names.update(tuning=__import__('kiln.jax._tuning').jax._tuning, looks=[])")
+    running.value("setattr(tuning, '_known', lambda *given, known=tuning._known: [looks.append(1), known(*given)][1])")
+    halved = DOUBLED.replace("256,", "128,")
+    running.value(f"first({halved}(X)) and names.update(before=len(looks))")
+    assert running.value("before") > 0
+    assert running.value(f"[first({halved}(X)) for _ in range(5)] and len(looks) - before") == 0
+    running.value(f"kiln.jax.tune({halved}, X) and driver.seen() and None")
+    assert running.value(f"first({halved}(X)) and driver.seen()")[-1][0] == "doubled_128"
+
+
+# --- Tuning ----------------------------------------------------------------------------------------------------------
+
+
+def test_tune_finds_the_fastest_and_later_programs_have_it(other_daemon, other_jax):
+    with other_daemon:
+        with other_jax(root=other_daemon.root, **HANDLER) as job:
+            started(job)
+            assert "not tuned, the first configuration: BLOCK: 64" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
+            tuning, = job.value(f"[str(one) for one in kiln.jax.tune({DOUBLED}, X)]")
+            assert tuning.startswith("doubled: BLOCK: 128,") and tuning.endswith("1 ms, the fastest of 3 (3 measured)")
+            assert job.value("counted()") == {"compiled": 3, "found": 0, "local": 0}
+            assert job.value("report().tuned") == [tuning] and tuning in job.value("str(report())")
+            assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit(lambda x: {DOUBLED}(x)).lower(X))")
+            job.value("driver.seen() and None")
+            assert job.value(f"first(jax.jit(lambda x: {DOUBLED}(x) + 1)(X))") == [[1.0, 3.0]]
+            assert [name for name, _ in job.value("driver.seen()")] == ["doubled_128"]
+        with other_jax(root=other_daemon.root, folder="later", **HANDLER) as job:
+            started(job)
+            assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
+            assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 0
+            assert {name for name, _ in job.value("driver.seen()")} == {"doubled_128"}
+        with other_jax(root=other_daemon.root, folder="off", KILN_TUNINGS="off", **HANDLER) as job:
+            assert "not tuned" in job.value(f"[use_stand_in({str(FOLDER)!r}), explain(jax.jit({DOUBLED}).lower(X))][1]")
+
+
+@pytest.mark.parametrize("kernel, before", [("added", 5.0), ("added_to_zero", 0.0)])
+def test_each_run_finds_the_same_contents_and_the_callers_arrays_stay(running, kernel, before):
+    running.value("names.update(sums=X * 0 + 5)")
+    running.value("driver.seen() and None")
+    assert running.value(f"kiln.jax.tune({ADDED.replace('added', kernel)}, X, sums)[0].measured") == 3
+    *measured, last = running.value("driver.seen()")
+    assert {name for name, _ in measured} == {"added_64", "added_128", "added_256"}
+    assert all(found[:2] == [[0.0, 1.0], [before, before]] for _, found in measured)
+    assert last[1][:2] == [[0.0, 1.0], [5.0, 5.0]]
+    assert running.value("first([X, sums])") == [[0.0, 1.0], [5.0, 5.0]]
+
+
+def test_a_configuration_that_does_not_run_is_left_out(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        job.value("driver.define('doubled_128', 'aiaa', lambda *_: None)")  # other parameters than the binary's
+        tuning, = job.value(f"[str(one) for one in kiln.jax.tune({DOUBLED}, X)]")
+        assert tuning.startswith("doubled: BLOCK: 256,") and "of 2 (2 measured)" in tuning
+        assert job.value("counted()") == {"compiled": 0, "found": 0, "local": 3}
+        tuning, = job.value(f"[str(one) for one in kiln.jax.tune({DOUBLED}, X)]")
+        assert tuning.startswith("doubled: BLOCK: 256,") and "of 2 (0 measured)" in tuning
+        assert "; tuned, 2 of 3 configurations: BLOCK: 256" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
+
+
+def test_a_configuration_that_does_not_run_is_no_error_where_another_process_tuned_the_others(other_daemon, other_jax):
+    with other_daemon:
+        for folder, measured in (("first", 2), ("second", 0)):
+            with other_jax(root=other_daemon.root, folder=folder, **HANDLER) as job:
+                started(job)
+                job.value("driver.define('doubled_128', 'aiaa', lambda *_: None)")
+                assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == measured
+
+
+def test_a_configuration_whose_grid_no_gpu_takes_is_left_out(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        high = DOUBLED.replace("grid=lambda meta: 256 // meta['BLOCK']", "grid=lambda meta: (1, 65536 if meta['BLOCK'] == 128 else 1)")
+        assert job.value(f"str(kiln.jax.tune({high}, X)[0])").startswith("doubled: BLOCK: 256,")
+
+
+def test_where_no_configuration_runs_tune_says_so_and_a_call_that_tunes_by_itself_goes_on(other_jax):
+    with other_jax(root=None, KILN_JAX_TUNE="1", **HANDLER) as job:
+        started(job)
+        job.value("setattr(__import__('kiln.jax._measurement').jax._measurement, '_opened', raising(kiln.errors.LaunchError('it needs more than the device has')))")
+        assert job.error(f"kiln.jax.tune({DOUBLED}, X)").startswith("LaunchError")
+        assert job.value(f"first({DOUBLED}(X))") == [[0.0, 2.0]]
+        assert "kiln: doubled: not tuned: " in job.log
+
+
+def test_a_kernel_whose_device_tells_no_driver_is_tuned_for_this_process(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        job.value("setattr(__import__('kiln.jax._devices').jax._devices, 'model', raising(OSError('no driver')))")
+        assert "not tuned" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
+        assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 3
+        assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit(lambda x: {DOUBLED}(x)).lower(X))")
+
+
+def test_the_environment_has_calls_outside_jit_tune(other_jax):
+    with other_jax(root=None, KILN_JAX_TUNE="1", **HANDLER) as job:
+        started(job)
+        assert job.value(f"first({DOUBLED}(X))") == [[0.0, 2.0]]
+        assert job.value("driver.seen()")[-1][0] == "doubled_128"
+        assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
+
+
+@pytest.mark.parametrize("function", [
+    f"jax.checkpoint({DOUBLED})", f"jax.jit(jax.checkpoint({DOUBLED}))",
+    f"(lambda f: (f.def_vmap(lambda *_: None), f)[1])(jax.custom_batching.custom_vmap({DOUBLED}))"
+])
+def test_a_kernel_within_a_transformation_is_tuned(other_jax, function):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        assert job.value(f"[one.measured for one in kiln.jax.tune({function}, X)]") == [3]
+
+
+def test_a_program_made_anew_of_the_same_function_is_tuned_once_the_caches_are_clear(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        job.value(f"names.update(program={DOUBLED}) or first(jax.jit(program)(X)) and kiln.jax.tune(program, X) and driver.seen() and None")
+        assert job.value("first(jax.jit(program)(X)) and driver.seen()")[-1][0] == "doubled_64"
+        job.value("jax.clear_caches()")
+        assert job.value("first(jax.jit(program)(X)) and driver.seen()")[-1][0] == "doubled_128"
+
+
+def test_a_kernel_without_arrays_is_tuned(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        filled = "(lambda: call(kernels.filled, 256, grid=lambda meta: 256 // meta['BLOCK']))"
+        assert job.value(f"str(kiln.jax.tune({filled})[0])").startswith("filled: BLOCK: 128,")
+        assert job.value(f"first({filled}())") == [[256.0, 256.0]]
+        assert job.value("driver.seen()")[-1][0] == "filled_128"
+
+
+def test_shapes_and_grids_that_no_key_names_share_a_tuning(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        larger = "(lambda x: call(kernels.doubled, x, 256, out=shape(512), grid=lambda meta: 512 // meta['BLOCK']))"
+        assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 3
+        assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit({larger}).lower(shape(512)))")
+        assert "not tuned" in job.value(f"explain(jax.jit({DOUBLED.replace('256,', '512,')}).lower(X))")
+
+
+def test_kernels_within_scan_and_custom_vjp_are_tuned_too(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        scanned = f"lambda x: jax.lax.scan(lambda carry, _: ({DOUBLED}(carry), None), x, None, length=2)[0]"
+        assert len(job.value(f"[str(one) for one in kiln.jax.tune(jax.jit({scanned}), X)]")) == 1
+        vjp = f"(lambda f: (f.defvjp(lambda x: (f(x), None), lambda _, g: ({DOUBLED.replace('256,', '192,')}(g),)), f)[1])(jax.custom_vjp({DOUBLED}))"
+        assert len(job.value(f"[str(one) for one in kiln.jax.tune(jax.grad(lambda x: {vjp}(x).sum()), X)]")) == 2
