@@ -27,25 +27,11 @@ void AddGlobalOptions(Arguments arguments, GlobalOptions& options) {
 }
 
 // In the order of the help.
-constexpr AddCommand* kCommands[] = {AddCompile,
-                                     AddRecord,
-                                     AddWarm,
-                                     AddWait,
-                                     AddManifest,
-                                     AddExport,
-                                     AddImport,
-                                     AddGet,
-                                     AddLs,
-                                     AddInspect,
-                                     AddReproduce,
-                                     AddStats,
-                                     AddWhy,
-                                     AddEvict,
-                                     AddPin,
-                                     AddVerify,
-                                     AddDrain,
-                                     AddDoctor,
-                                     AddToolchainCommand,
+constexpr AddCommand* kCommands[] = {AddCompile, AddGraph,    AddRecord,  AddWarm,
+                                     AddWait,    AddManifest, AddExport,  AddImport,
+                                     AddGet,     AddLs,       AddInspect, AddReproduce,
+                                     AddStats,   AddWhy,      AddEvict,   AddPin,
+                                     AddVerify,  AddDrain,    AddDoctor,  AddToolchainCommand,
                                      AddVersion};
 
 }  // namespace

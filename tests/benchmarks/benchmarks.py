@@ -716,6 +716,43 @@ class Jobs:
         return answers
 
 
+def jax_execute(setting):
+    """What XLA's handler takes besides libkiln_launch, over the stand-in driver: reading the call's frame and its buffers."""
+    printed = subprocess.run([setting.binaries / "jax_benchmark"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [Row("jax-execute", [(handler - library) / 1000 for handler, library in json.loads(printed)], 0.3, "lower",
+                "1 µs: what a launch by XLA's handler takes longer than the same by libkiln_launch")]
+
+
+def graph(setting):
+    """The graph front end by itself: no daemon, no compiler."""
+    seen = json.loads(subprocess.run([setting.binaries / "graph_benchmark"], check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return [Row("graph-plan", [each / 1000 for each in seen["plan_us"]], 5, "lower",
+                f"1 ms: planning {seen['operations']} operations, which become {seen['sections']} sections", kernels=seen["sections"]),
+            Row("graph-ptx-template", seen["ptx_us"], 20, "lower", "1 µs: the text of an elementwise kernel in PTX")]
+
+
+def graph_lookup(setting):
+    """What a bound plan takes besides libkiln_launch, over the stand-in driver: sizes, checks of buffers, the grid."""
+    printed = subprocess.run([setting.binaries / "graph_execute_benchmark"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [Row("graph-lookup", [(plan - library) / 1000 for plan, library in json.loads(printed)], 1, "lower",
+                "1 µs: what executing a plan of one kernel takes longer than its launch by libkiln_launch")]
+
+
+def jax_import(setting):
+    jax = subprocess.run([ROOT / "tests" / "jax_environment"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    package = [str(setting.binaries.parent / "python"), *site.getsitepackages(), jax]
+    script = "from time import perf_counter as now; import jax; begin = now(); from kiln.jax import triton_call; print(1000 * (now() - begin))"
+
+    def once():
+        done = subprocess.run([setting.python, "-c", script], env={**setting.env, "PYTHONPATH": os.pathsep.join(package), "JAX_PLATFORMS": "cpu"},
+                              check=True, stdout=subprocess.PIPE, text=True)
+        return float(done.stdout)
+
+    once()  # leaves the bytecode
+    return [Row("jax-import", [once() for _ in range(15)], 30, "lower",
+                "1 ms: what importing kiln.jax adds to a process that has imported JAX")]
+
+
 def second_process(setting):
     """A process that asks for kernels which another has had before it."""
     jobs = Jobs(setting)
@@ -989,6 +1026,10 @@ GROUPS = {
     ("cold-batch-busy", "cold-batch"): cold_batch,
     ("tuning-batch", "cores-measured"): tuning_batch,
     ("plugin-import", "plugin-first-ask"): plugin,
+    ("jax-execute",): jax_execute,
+    ("graph-plan", "graph-ptx-template"): graph,
+    ("graph-lookup",): graph_lookup,
+    ("jax-import",): jax_import,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
     ("tuned-second",): tuned_second,
     **{(f"plugin-kernels-{count}", f"plugin-kernels-{count}-empty"): plugin_kernels(count) for count in _EMPTY_GOALS},

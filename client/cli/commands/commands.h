@@ -6,8 +6,8 @@
 namespace kiln::cli {
 
 using AddCommand = void(CommandParser& parser);
-AddCommand AddCompile, AddRecord, AddWarm, AddWait, AddManifest, AddExport, AddImport, AddGet,
-    AddLs, AddInspect, AddReproduce, AddStats, AddWhy, AddEvict, AddPin, AddVerify, AddDrain,
-    AddDoctor, AddToolchainCommand, AddVersion;
+AddCommand AddCompile, AddGraph, AddRecord, AddWarm, AddWait, AddManifest, AddExport, AddImport,
+    AddGet, AddLs, AddInspect, AddReproduce, AddStats, AddWhy, AddEvict, AddPin, AddVerify,
+    AddDrain, AddDoctor, AddToolchainCommand, AddVersion;
 
 }  // namespace kiln::cli

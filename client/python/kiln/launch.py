@@ -210,6 +210,15 @@ def load(source: Source, *, device: Optional[int] = None, server_uid: Optional[i
         return runtime()._open(artifact, device)
 
 
+@contextlib.contextmanager
+def opened(source: Source) -> "Iterator[ctypes.c_void_p]":
+    """A kiln_launch_artifact. For kiln.graph."""
+    _check_process()
+    with _Handle("artifact_close") as artifact:
+        _open_artifact(source, None, artifact)
+        yield artifact
+
+
 class Kernel:
     """A kernel in a context: what Runtime.load gives. Unloaded when nobody has it any more.
 
@@ -344,6 +353,18 @@ class Kernel:
         with _told(self._misfit):
             self._call("kernel_get_times", _validate.flag(reset, "reset"), ctypes.byref(times))
         return KernelTimes(times.launches, times.dropped, times.total_ms, times.min_ms, times.max_ms)
+
+    # --- For kiln.graph ---
+
+    def stream_handle(self, stream: Any) -> int:
+        """The number of a stream, as launch() takes it."""
+        _check_process()
+        return self._current_stream() if stream is None else self._handle_of(stream)
+
+    def address_of(self, array: Any, stream: int, kept: "List[Any]") -> int:
+        """The address of an array on the kernel's device, which its producer orders with the stream. Misfit. Adds to `kept` what must
+        live until the launch is made."""
+        return self._addresses.of(array, stream, kept)
 
     # --- Calls ---
 

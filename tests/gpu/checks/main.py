@@ -12,6 +12,8 @@ import time
 import traceback
 
 import autotune
+import graph
+import jax_calls
 import library
 import machine
 import plugin
@@ -27,6 +29,8 @@ PARTS = {
     **{part.__name__: (part, ("torch", "triton")) for part in (
         plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
         plugin.tuned_second, plugin.python)},
+    "graph": (graph.graph, ("torch", "triton")),
+    "jax": (jax_calls.jax, ("jax", "triton")),
 }
 GROUPS = {"launch": ["checks", "cost", "autotune"],
           "plugin": ["kernels", "training", "bundler", "ranks", "killed", "absent", "pool", "tuning", "tuned_second", "python"]}

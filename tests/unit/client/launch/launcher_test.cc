@@ -776,6 +776,21 @@ TEST_F(LauncherTest, ScratchOfACapturedLaunchIsNotTheCallers) {
   fake_->DestroyGraph(graph);
 }
 
+TEST_F(LauncherTest, ALaunchMayBringItsScratchAlsoUnderCapture) {
+  const auto kernel = Open("k", R"({"global_scratch_bytes": 384, "profile_scratch_bytes": 8})");
+  LaunchCall call = Call();
+  call.global_scratch = 0xabc00;
+  call.profile_scratch = 0xdef00;
+  fake_->BeginCapture(kStream);
+  ASSERT_TRUE(launcher_.Enqueue(kernel, call).ok());
+  void* graph = fake_->EndCapture(kStream);
+  EXPECT_EQ(As<uint64_t>(fake_->launches()[0].arguments[2]), 0xabc00u);
+  EXPECT_EQ(As<uint64_t>(fake_->launches()[0].arguments[3]), 0xdef00u);
+  EXPECT_EQ(fake_->calls("cuMemAllocAsync"), 0);
+  EXPECT_EQ(launcher_.Stats().captured_launches, 1u);
+  fake_->DestroyGraph(graph);
+}
+
 TEST_F(LauncherTest, FailedScratchAllocationFailsTheLaunch) {
   fake_->Fail("cuMemAllocAsync", kOutOfMemory);
   const Status status = Enqueue(Open("k", R"({"global_scratch_bytes": 384})"));

@@ -1,0 +1,99 @@
+#include "client/cli/graph/steps_json.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace kiln::cli {
+namespace {
+
+using graph::PlannedKernel;
+
+class Steps {
+ public:
+  Steps(const graph::Segment& segment, const TargetPlan& plan, bool has_other_targets)
+      : segment_(segment), plan_(plan), has_other_targets_(has_other_targets) {
+    for (size_t i = 0; i < plan.kernels.size(); ++i)
+      of_section_[plan.kernels[i].section].push_back(i);
+  }
+
+  Json All() const {
+    Json steps = Json::array();
+    for (const graph::Plan::Step& step : plan_.plan.order) {
+      steps.push_back(step.is_section ? SectionJson(step.number) : RefusalJson(step.number));
+    }
+    return steps;
+  }
+
+ private:
+  const std::string& NameOf(int value) const {
+    return segment_.values[static_cast<size_t>(value)].name;
+  }
+
+  Json RefusalJson(int number) const {
+    const graph::Refusal& refusal = plan_.plan.refusals[static_cast<size_t>(number)];
+    return {{"operation", refusal.operation},
+            {"op", segment_.operations[static_cast<size_t>(refusal.operation)].name},
+            {"reason", refusal.reason}};
+  }
+
+  Json SectionJson(int number) const {
+    const graph::Section& section = plan_.plan.sections[static_cast<size_t>(number)];
+    Json json{{"section", number},
+              {"type", graph::FactsOf(section.type).name},
+              {"operations", section.operations}};
+    json["kernels"] = Json::array();
+    for (const size_t kernel : of_section_.at(number))
+      json["kernels"].push_back(KernelJson(kernel));
+    return json;
+  }
+
+  Json KernelJson(size_t number) const {
+    const PlannedKernel& kernel = plan_.kernels[number];
+    Json json{{"name", KernelName(plan_, number, has_other_targets_)},
+              {"entry", kernel.kernel.entry},
+              {"compiler", graph::NameOf(kernel.compiler)},
+              {"why", kernel.why},
+              {"threads", kernel.kernel.threads}};
+    if (kernel.num_warps > 0) json["num_warps"] = kernel.num_warps;
+    json["grid"] = Json::array();
+    for (const graph::GridFactor& factor : kernel.kernel.grid) {
+      json["grid"].push_back(
+          {{"extent", factor.extent.ToString(segment_.symbols)}, {"tile", factor.tile}});
+    }
+    json["buffers"] = Json::array();
+    for (const int value : kernel.buffers) json["buffers"].push_back(NameOf(value));
+    return json;
+  }
+
+  const graph::Segment& segment_;
+  const TargetPlan& plan_;
+  const bool has_other_targets_;
+  std::map<int, std::vector<size_t>> of_section_;  // numbers of kernels
+};
+
+}  // namespace
+
+std::string KernelName(const TargetPlan& plan, size_t kernel, bool has_other_targets) {
+  std::string name = fmt::format("{}-{}", kernel, plan.kernels[kernel].kernel.entry);
+  if (has_other_targets) {
+    std::string target = plan.config.target;
+    std::ranges::replace(target, ':', '-');
+    name += "." + target;
+  }
+  return name;
+}
+
+Json StepsJson(const graph::Segment& segment, const TargetPlan& plan, bool has_other_targets) {
+  Json json{{"target", plan.config.target}, {"key", plan.key}};
+  json["absent"] = Json::array();
+  for (const graph::Compiler compiler : plan.absent) {
+    json["absent"].push_back(graph::NameOf(compiler));
+  }
+  json["symbols"] = Json::array();
+  for (const graph::Symbol& symbol : segment.symbols) json["symbols"].push_back(symbol.name);
+  json["steps"] = Steps(segment, plan, has_other_targets).All();
+  return json;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,107 @@
+// The part of kiln_graph.h that executes.
+#include <string_view>
+#include <utility>
+
+#include "client/graph/c_api/c_edge.h"
+
+using namespace kiln::graph;  // NOLINT: this file is their interface
+
+namespace {
+
+absl::Status CheckArray(const void* array, uint32_t count) {
+  if (count == 0 || array != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError("an array is NULL, its count is not 0");
+}
+
+absl::Status ExecuteGiven(const kiln_graph_bound& bound, const kiln_graph_execution& given,
+                          uint32_t& next_step) {
+  absl::Status status = CheckArray(given.buffers, given.buffer_count);
+  if (status.ok()) status = CheckArray(given.symbols, given.symbol_count);
+  if (!status.ok()) return status;
+  size_t next = 0;
+  status = bound.bound->Execute({.first_step = given.first_step,
+                                 .steps = given.step_count,
+                                 .buffers = {given.buffers, given.buffer_count},
+                                 .symbols = {given.symbols, given.symbol_count},
+                                 .workspace = given.workspace,
+                                 .workspace_bytes = given.workspace_bytes,
+                                 .stream = given.stream},
+                                next);
+  if (status.ok()) next_step = static_cast<uint32_t>(next);
+  return status;
+}
+
+}  // namespace
+
+extern "C" {
+
+kiln_graph_code kiln_graph_bind(kiln_graph_plan* plan, kiln_launch_runtime* runtime, int32_t device,
+                                kiln_graph_bound** bound) {
+  return Guarded({plan, runtime, bound}, [&]() -> absl::Status {
+    auto made = BoundPlan::Make(plan->plan, runtime, device);
+    if (!made.ok()) return made.status();
+    *bound = new kiln_graph_bound{*std::move(made)};
+    return absl::OkStatus();
+  });
+}
+
+void kiln_graph_bound_close(kiln_graph_bound* bound) { delete bound; }
+
+kiln_graph_code kiln_graph_bound_set_response(kiln_graph_bound* bound, uint32_t kernel,
+                                              const void* response, uint64_t response_bytes) {
+  return Guarded({bound, response}, [&] {
+    return bound->bound->SetResponse(kernel, {static_cast<const char*>(response), response_bytes});
+  });
+}
+
+kiln_graph_code kiln_graph_bound_set_artifact(kiln_graph_bound* bound, uint32_t kernel,
+                                              kiln_launch_artifact* artifact) {
+  return Guarded({bound, artifact}, [&] { return bound->bound->SetArtifact(kernel, artifact); });
+}
+
+kiln_graph_code kiln_graph_bound_prepare(kiln_graph_bound* bound) {
+  return Guarded({bound}, [&] { return bound->bound->Prepare(); });
+}
+
+kiln_graph_code kiln_graph_bound_get_kernel(const kiln_graph_bound* bound, uint32_t number,
+                                            kiln_launch_kernel** kernel) {
+  return Guarded({bound, kernel}, [&]() -> absl::Status {
+    const auto found = bound->bound->KernelAt(number);
+    if (found.ok()) *kernel = *found;
+    return found.status();
+  });
+}
+
+kiln_graph_code kiln_graph_bound_get_workspace(const kiln_graph_bound* bound,
+                                               const int64_t* symbols, uint32_t symbol_count,
+                                               uint64_t* bytes) {
+  return Guarded({bound, bytes}, [&]() -> absl::Status {
+    if (absl::Status status = CheckArray(symbols, symbol_count); !status.ok()) return status;
+    const auto needed = bound->bound->WorkspaceBytes({symbols, symbol_count});
+    if (needed.ok()) *bytes = *needed;
+    return needed.status();
+  });
+}
+
+kiln_graph_code kiln_graph_bound_get_buffer_bytes(const kiln_graph_bound* bound, uint32_t buffer,
+                                                  const int64_t* symbols, uint32_t symbol_count,
+                                                  uint64_t* bytes) {
+  return Guarded({bound, bytes}, [&]() -> absl::Status {
+    if (absl::Status status = CheckArray(symbols, symbol_count); !status.ok()) return status;
+    const auto needed = bound->bound->BufferBytes(buffer, {symbols, symbol_count});
+    if (needed.ok()) *bytes = *needed;
+    return needed.status();
+  });
+}
+
+kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
+                                   const kiln_graph_execution* execution, uint32_t* next_step) {
+  return Guarded({bound, execution, next_step}, [&]() -> absl::Status {
+    if (execution->size == sizeof *execution) return ExecuteGiven(*bound, *execution, *next_step);
+    kiln_graph_execution known{};
+    if (absl::Status status = Read(execution, known); !status.ok()) return status;
+    return ExecuteGiven(*bound, known, *next_step);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,219 @@
+// libkiln_graph for C++: segments of a graph become kernels, which the daemon compiles and
+// libkiln_launch launches. Installed as <kiln/graph.h>; link kiln_graph::kiln_graph and kiln::kiln.
+// docs/graph.md has a first program.
+//
+//   kiln::graph::Segment segment("gated");
+//   segment.AddSymbol("batch", {.max = 4096});
+//   const int x = segment.AddInput("x", "f16", {"batch", 784});
+//   const int w = segment.AddConstant("w", "f16", {784, 16});
+//   const int h = segment.Add("MatMul", {x, w});
+//   segment.SetOutput(segment.Add("Elu", {h}, R"({"alpha": 0.5})"), "y");
+//   auto plan = kiln::graph::Plan::Make(segment, "cuda:90");
+//   auto compiled = plan->Compile(*client);
+//   auto bound = plan->Bind(runtime, /*device=*/0);
+//   auto step = bound->Execute({.buffers = addresses, .symbols = symbols, .workspace = workspace,
+//                               .workspace_bytes = bytes, .stream = stream});
+//
+// Errors are absl::Status with the words of kiln_graph_error(); nothing throws but the C++ library.
+// Threads: as kiln_graph.h says. The library is libkiln_graph's C interface; this header is all of
+// the C++ one.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <kiln/client.h>
+#include <kiln/graph_segment.h>
+#include <kiln_graph.h>
+#include <kiln_launch.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace kiln::graph {
+
+struct PlanOptions {
+  std::string compilers = "";  // "cuda,triton": those there are; empty: all that suit the target
+  std::string forced = "";     // this one for every kernel
+  std::string off = "";        // types of sections that the engine keeps: "attention,matmul"
+  bool fuses = true;
+  bool keeps_small_sections = false;  // makes kernels that are not worth a launch, too
+  bool fast_math = false;
+};
+
+// One run of steps.
+struct Execution {
+  std::span<const uint64_t> buffers = {};  // an address for each of the plan's buffers
+  std::span<const int64_t> symbols = {};   // a size for each of the segment's symbols
+  uint64_t workspace = 0;
+  uint64_t workspace_bytes = 0;
+  void* stream = nullptr;
+  uint32_t first_step = 0;
+  uint32_t step_count = 0;  // 0: all
+};
+
+// A plan on a device. Any number of threads may execute it at once.
+class Bound {
+ public:
+  explicit Bound(kiln_graph_bound* bound) : handle_(bound) {}
+
+  [[nodiscard]] absl::StatusOr<uint64_t> WorkspaceBytes(std::span<const int64_t> symbols) const {
+    uint64_t bytes = 0;
+    const auto code = kiln_graph_bound_get_workspace(get(), symbols.data(),
+                                                     static_cast<uint32_t>(symbols.size()), &bytes);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return bytes;
+  }
+  [[nodiscard]] absl::StatusOr<uint64_t> BufferBytes(uint32_t buffer,
+                                                     std::span<const int64_t> symbols) const {
+    uint64_t bytes = 0;
+    const auto code = kiln_graph_bound_get_buffer_bytes(
+        get(), buffer, symbols.data(), static_cast<uint32_t>(symbols.size()), &bytes);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return bytes;
+  }
+  // For kiln_launch_kernel_get_times and the like; it lives as long as this object.
+  [[nodiscard]] absl::StatusOr<kiln_launch_kernel*> Kernel(uint32_t number) const {
+    kiln_launch_kernel* kernel = nullptr;
+    const auto code = kiln_graph_bound_get_kernel(get(), number, &kernel);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return kernel;
+  }
+  // Launches up to the next step of the engine's, and returns its number, or that of the step after
+  // the last. Allocates nothing; can be captured.
+  [[nodiscard]] absl::StatusOr<uint32_t> Execute(const Execution& execution) const {
+    kiln_graph_execution given{};
+    given.size = sizeof given;
+    given.first_step = execution.first_step;
+    given.step_count = execution.step_count;
+    given.buffers = execution.buffers.data();
+    given.buffer_count = static_cast<uint32_t>(execution.buffers.size());
+    given.symbols = execution.symbols.data();
+    given.symbol_count = static_cast<uint32_t>(execution.symbols.size());
+    given.workspace = execution.workspace;
+    given.workspace_bytes = execution.workspace_bytes;
+    given.stream = execution.stream;
+    uint32_t next = 0;
+    const auto code = kiln_graph_execute(get(), &given, &next);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return next;
+  }
+  kiln_graph_bound* get() const { return handle_.get(); }
+
+ private:
+  std::unique_ptr<kiln_graph_bound, Closing<kiln_graph_bound_close>> handle_;
+};
+
+// A segment's kernels for one target. One thread at a time.
+class Plan {
+ public:
+  // `target`: "cuda:90", "hip:gfx942", "spirv:1.2".
+  [[nodiscard]] static absl::StatusOr<Plan> Make(const Segment& segment, const std::string& target,
+                                                 const PlanOptions& options = {}) {
+    if (!segment.status().ok()) return segment.status();
+    kiln_graph_plan_options given{};
+    given.size = sizeof given;
+    given.target = target.c_str();
+    if (!options.compilers.empty()) given.compilers = options.compilers.c_str();
+    if (!options.forced.empty()) given.forced = options.forced.c_str();
+    if (!options.off.empty()) given.off = options.off.c_str();
+    given.no_fusion = options.fuses ? 0 : 1;
+    given.keeps_small_sections = options.keeps_small_sections ? 1 : 0;
+    given.fast_math = options.fast_math ? 1 : 0;
+    kiln_graph_plan* opened = nullptr;
+    const auto code = kiln_graph_plan_open(segment.get(), &given, &opened);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return Plan(opened);
+  }
+
+  // What was fused, what not, and why.
+  [[nodiscard]] absl::StatusOr<std::string> Explain() const {
+    const char* text = "";
+    const auto code = kiln_graph_plan_get_explanation(get(), &text);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return std::string(text);
+  }
+  kiln_graph_plan_info Info() const { return Get<kiln_graph_plan_info>(kiln_graph_plan_get_info); }
+  kiln_graph_step Step(uint32_t number) const {
+    return Get<kiln_graph_step>(kiln_graph_plan_get_step, number);
+  }
+  kiln_graph_kernel Kernel(uint32_t number) const {
+    return Get<kiln_graph_kernel>(kiln_graph_plan_get_kernel, number);
+  }
+  kiln_graph_buffer Buffer(uint32_t number) const {
+    return Get<kiln_graph_buffer>(kiln_graph_plan_get_buffer, number);
+  }
+  // The number of the buffer of a value; none: it is never in memory.
+  [[nodiscard]] std::optional<uint32_t> FindBuffer(std::string_view value) const {
+    for (uint32_t number = 0; number < Info().buffers; ++number) {
+      if (Buffer(number).name == value) return number;
+    }
+    return std::nullopt;
+  }
+
+  // Called for each kernel that is there, or failed for good.
+  using KernelSink = std::function<void(uint32_t kernel, const absl::Status& status)>;
+
+  // Has the daemon compile all kernels as one batch. A kernel that does not compile is written for
+  // the next compiler and asked for again; with none left its operations are the engine's, which
+  // is no error: Step tells. UNAVAILABLE: no daemon. What has come is kept, so that a second call
+  // asks for the rest.
+  [[nodiscard]] absl::Status Compile(kiln::Client& client, const KernelSink& sink = {},
+                                     const kiln::ManyOptions& options = {});
+  // Compiles all kernels on a thread of its own, as Compile does. Do not use the plan before the
+  // thread has ended: join it. `done` is called at the end.
+  [[nodiscard]] std::jthread Preload(kiln::Client& client,
+                                     std::function<void(const absl::Status&)> done,
+                                     KernelSink sink = {}) {
+    return std::jthread([this, &client, done = std::move(done), sink = std::move(sink)] {
+      const absl::Status status = Compile(client, sink);
+      if (done) done(status);
+    });
+  }
+
+  // Loads the compiled kernels. FAILED_PRECONDITION: one has not been compiled.
+  [[nodiscard]] absl::StatusOr<Bound> Bind(kiln_launch_runtime* runtime, int device) const {
+    kiln_graph_bound* opened = nullptr;
+    const auto code = kiln_graph_bind(get(), runtime, device, &opened);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    Bound bound(opened);
+    for (const auto& [kernel, response] : responses_) {
+      if (Kernel(kernel).step < 0) continue;
+      const auto set =
+          kiln_graph_bound_set_response(opened, kernel, response.data(), response.size());
+      if (set != KILN_GRAPH_OK) return StatusOf(set);
+    }
+    const auto prepared = kiln_graph_bound_prepare(opened);
+    if (prepared != KILN_GRAPH_OK) return StatusOf(prepared);
+    return bound;
+  }
+  kiln_graph_plan* get() const { return handle_.get(); }
+
+ private:
+  class Batch;
+
+  explicit Plan(kiln_graph_plan* opened) : handle_(opened) {}
+  // Zeroes where there is no such number.
+  template <typename Struct, typename... Numbers>
+  Struct Get(auto get_struct, Numbers... numbers) const {
+    Struct out{};
+    out.size = sizeof out;
+    static_cast<void>(get_struct(get(), numbers..., &out));
+    return out;
+  }
+
+  std::unique_ptr<kiln_graph_plan, Closing<kiln_graph_plan_close>> handle_;
+  std::map<uint32_t, std::string> responses_;  // serialized, by kernel
+};
+
+}  // namespace kiln::graph
+
+#include <kiln/graph_compile.h>

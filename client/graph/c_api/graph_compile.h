@@ -1,0 +1,121 @@
+// The part of <kiln/graph.h> that has the daemon compile a plan.
+#pragma once
+
+#include <kiln/graph.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln::graph {
+
+// The compiles of a plan that are to be asked for, and those under way. CompileMany calls Next on
+// one thread and Answer on another.
+class Plan::Batch {
+ public:
+  Batch(Plan& plan, const KernelSink& sink) : plan_(plan), sink_(sink) {
+    for (uint32_t kernel = 0; kernel < plan.Info().kernels; ++kernel) {
+      if (!plan.responses_.contains(kernel)) waiting_.push_back(kernel);
+    }
+  }
+
+  // Waits while an answer under way may still make another request. False: there are no more.
+  bool Next(v1::CompileRequest& request) {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !waiting_.empty() || under_way_ == 0; });
+      if (waiting_.empty()) return false;
+      const uint32_t kernel = waiting_.front();
+      waiting_.pop_front();
+      const kiln_graph_kernel facts = plan_.Kernel(kernel);
+      if (facts.step < 0) continue;  // another kernel of its section made it the engine's
+      request = RequestOf(facts);
+      asked_.push_back(kernel);
+      ++under_way_;
+      return true;
+    }
+  }
+
+  void Answer(uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
+    uint32_t kernel = 0;
+    bool is_final = true;
+    {
+      const std::lock_guard lock(mutex_);
+      kernel = asked_[index];
+      --under_way_;
+      if (answer.ok()) {
+        plan_.responses_[kernel] = answer->SerializeAsString();
+      } else if (IsOfTheDaemon(answer.status())) {
+        failure_ = answer.status();
+      } else if (kiln_graph_plan_use_next_compiler(
+                     plan_.get(), kernel, std::string(answer.status().message()).c_str()) ==
+                 KILN_GRAPH_OK) {
+        waiting_.push_back(kernel);
+        is_final = false;
+      }
+    }
+    changed_.notify_one();
+    if (is_final && sink_) sink_(kernel, answer.status());
+  }
+
+  const absl::Status& failure() const { return failure_; }
+
+ private:
+  // Whether another compiler would fail alike.
+  static bool IsOfTheDaemon(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+           absl::IsCancelled(status) || absl::IsResourceExhausted(status) ||
+           absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+  }
+
+  static v1::CompileRequest RequestOf(const kiln_graph_kernel& kernel) {
+    v1::CompileRequest request;
+    const std::string_view kind = kernel.kind;
+    request.mutable_source()->set_kind(kind == "ttir"   ? v1::SOURCE_KIND_TTIR
+                                       : kind == "cuda" ? v1::SOURCE_KIND_CUDA_CXX
+                                       : kind == "ptx"  ? v1::SOURCE_KIND_PTX
+                                                        : v1::SOURCE_KIND_OPENCL);
+    request.mutable_source()->set_text(kernel.text, kernel.text_bytes);
+    request.mutable_source()->set_name(kernel.entry);
+    const std::string_view target = kernel.target;  // "hip:gfx942", "hip:gfx942:64"
+    const size_t colon = target.find(':');
+    const std::string_view architecture = target.substr(colon + 1);
+    const size_t second = architecture.find(':');
+    request.mutable_target()->set_backend(std::string(target.substr(0, colon)));
+    request.mutable_target()->set_architecture(std::string(architecture.substr(0, second)));
+    if (second != std::string_view::npos) {
+      request.mutable_target()->set_warp_size(
+          std::atoi(std::string(architecture.substr(second + 1)).c_str()));
+    }
+    if (kernel.num_warps != 0) request.mutable_launch()->set_num_warps(kernel.num_warps);
+    return request;
+  }
+
+  Plan& plan_;
+  const KernelSink& sink_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<uint32_t> waiting_;
+  std::vector<uint32_t> asked_;  // kernels, by the index of their requests
+  size_t under_way_ = 0;
+  absl::Status failure_;
+};
+
+inline absl::Status Plan::Compile(kiln::Client& client, const KernelSink& sink,
+                                  const kiln::ManyOptions& options) {
+  Batch batch(*this, sink);
+  absl::Status status = client.CompileMany(
+      [&batch](v1::CompileRequest& request) { return batch.Next(request); },
+      [&batch](uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
+        batch.Answer(index, answer);
+      },
+      options);
+  return status.ok() ? batch.failure() : status;
+}
+
+}  // namespace kiln::graph

@@ -1,0 +1,202 @@
+// The part of kiln_graph.h that plans.
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "client/graph/c_api/c_edge.h"
+
+using namespace kiln::graph;  // NOLINT: this file is their interface
+
+namespace {
+
+std::vector<std::string> Listed(const char* names) {
+  if (names == nullptr) return {};
+  return absl::StrSplit(names, ',', absl::SkipWhitespace());
+}
+
+absl::StatusOr<Compiler> CompilerOf(std::string_view name) {
+  const auto compiler = ParseCompiler(name);
+  if (compiler) return *compiler;
+  return absl::InvalidArgumentError(
+      fmt::format("there is no compiler \"{:.100}\": it is ptx, cuda, triton or opencl", name));
+}
+
+absl::StatusOr<PlanConfig> PlanConfigOf(const kiln_graph_plan_options& options) {
+  PlanConfig config;
+  config.fuses = options.no_fusion == 0;
+  config.keeps_small_sections = options.keeps_small_sections != 0;
+  for (const std::string& name : Listed(options.off)) {
+    const auto type = ParseSectionType(name);
+    if (!type) {
+      return absl::InvalidArgumentError(
+          fmt::format("there are no sections of type \"{:.100}\"", name));
+    }
+    config.off.push_back(*type);
+  }
+  return config;
+}
+
+absl::StatusOr<CompileConfig> CompileConfigOf(const kiln_graph_plan_options& options) {
+  if (options.target == nullptr) return absl::InvalidArgumentError("a plan needs a target");
+  CompileConfig config{.target = options.target, .fast_math = options.fast_math != 0};
+  for (const std::string& name : Listed(options.compilers)) {
+    const auto compiler = CompilerOf(name);
+    if (!compiler.ok()) return compiler.status();
+    config.available.push_back(*compiler);
+  }
+  if (options.forced != nullptr) {
+    const auto compiler = CompilerOf(options.forced);
+    if (!compiler.ok()) return compiler.status();
+    config.forced = *compiler;
+  }
+  return config;
+}
+
+const char* KindOf(Language language) {
+  switch (language) {
+    case Language::kTritonIr:
+      return "ttir";
+    case Language::kCuda:
+      return "cuda";
+    case Language::kPtx:
+      return "ptx";
+    case Language::kOpenCl:
+      return "opencl";
+  }
+  return "";
+}
+
+absl::StatusOr<const MemoryLayout*> LayoutOf(kiln_graph_plan& plan) {
+  if (!plan.layout) {
+    auto layout = MemoryLayout::Make(plan.plan);
+    if (!layout.ok()) return layout.status();
+    plan.layout = *std::move(layout);
+  }
+  return &*plan.layout;
+}
+
+}  // namespace
+
+extern "C" {
+
+kiln_graph_code kiln_graph_plan_open(const kiln_graph_segment* segment,
+                                     const kiln_graph_plan_options* options,
+                                     kiln_graph_plan** plan) {
+  return Guarded({segment, options, plan}, [&]() -> absl::Status {
+    kiln_graph_plan_options known{};
+    if (absl::Status status = Read(options, known); !status.ok()) return status;
+    auto plan_config = PlanConfigOf(known);
+    if (!plan_config.ok()) return plan_config.status();
+    auto compile_config = CompileConfigOf(known);
+    if (!compile_config.ok()) return compile_config.status();
+    auto made =
+        KernelPlan::Make(segment->segment, *std::move(plan_config), *std::move(compile_config));
+    if (!made.ok()) return made.status();
+    *plan = new kiln_graph_plan{.plan = *std::move(made)};
+    return absl::OkStatus();
+  });
+}
+
+void kiln_graph_plan_close(kiln_graph_plan* plan) { delete plan; }
+
+kiln_graph_code kiln_graph_plan_get_explanation(kiln_graph_plan* plan, const char** text) {
+  return Guarded({plan, text}, [&] {
+    if (plan->explanation.empty()) plan->explanation = plan->plan.Explanation();
+    *text = plan->explanation.c_str();
+    return absl::OkStatus();
+  });
+}
+
+kiln_graph_code kiln_graph_plan_get_key(kiln_graph_plan* plan, const char** key) {
+  return Guarded({plan, key}, [&] {
+    if (plan->key.empty()) plan->key = plan->plan.Key();
+    *key = plan->key.c_str();
+    return absl::OkStatus();
+  });
+}
+
+kiln_graph_code kiln_graph_plan_get_info(kiln_graph_plan* plan, kiln_graph_plan_info* info) {
+  return Guarded({plan, info}, [&]() -> absl::Status {
+    const auto layout = LayoutOf(*plan);
+    if (!layout.ok()) return layout.status();
+    return Write({.size = 0,
+                  .steps = static_cast<uint32_t>(plan->plan.steps().size()),
+                  .kernels = static_cast<uint32_t>(plan->plan.kernels().size()),
+                  .buffers = static_cast<uint32_t>((*layout)->buffers().size())},
+                 info);
+  });
+}
+
+kiln_graph_code kiln_graph_plan_get_step(kiln_graph_plan* plan, uint32_t number,
+                                         kiln_graph_step* step) {
+  return Guarded({plan, step}, [&]() -> absl::Status {
+    const auto& steps = plan->plan.steps();
+    absl::Status status = CheckNumber(number, steps.size(), "steps");
+    if (!status.ok()) return status;
+    const KernelStep& of = steps[number];
+    kiln_graph_step known{};
+    known.is_engines = of.is_engines ? 1 : 0;
+    known.operation = of.operation;
+    known.first_kernel = static_cast<uint32_t>(of.first_kernel);
+    known.kernel_count = static_cast<uint32_t>(of.kernels);
+    known.reason = of.reason.c_str();
+    return Write(known, step);
+  });
+}
+
+kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t number,
+                                           kiln_graph_kernel* kernel) {
+  return Guarded({plan, kernel}, [&]() -> absl::Status {
+    const auto& kernels = plan->plan.kernels();
+    absl::Status status = CheckNumber(number, kernels.size(), "kernels");
+    if (!status.ok()) return status;
+    const PlannedKernel& of = kernels[number];
+    kiln_graph_kernel known{};
+    known.num_warps = static_cast<uint32_t>(of.num_warps);
+    known.kind = KindOf(of.kernel.language);
+    known.target = plan->plan.compile_config().target.c_str();
+    known.entry = of.kernel.entry.c_str();
+    known.text = of.kernel.text.c_str();
+    known.text_bytes = of.kernel.text.size();
+    known.threads = static_cast<uint32_t>(of.kernel.threads);
+    known.step = plan->plan.StepOf(static_cast<int>(number));
+    known.why = of.why.c_str();
+    return Write(known, kernel);
+  });
+}
+
+kiln_graph_code kiln_graph_plan_use_next_compiler(kiln_graph_plan* plan, uint32_t kernel,
+                                                  const char* why) {
+  return Guarded({plan, why}, [&]() -> absl::Status {
+    absl::Status status = CheckNumber(kernel, plan->plan.kernels().size(), "kernels");
+    if (!status.ok()) return status;
+    plan->layout.reset();
+    plan->explanation.clear();
+    return plan->plan.UseNextCompiler(static_cast<int>(kernel), why);
+  });
+}
+
+kiln_graph_code kiln_graph_plan_get_buffer(kiln_graph_plan* plan, uint32_t number,
+                                           kiln_graph_buffer* buffer) {
+  return Guarded({plan, buffer}, [&]() -> absl::Status {
+    const auto layout = LayoutOf(*plan);
+    if (!layout.ok()) return layout.status();
+    absl::Status status = CheckNumber(number, (*layout)->buffers().size(), "buffers");
+    if (!status.ok()) return status;
+    const PlanBuffer& of = (*layout)->buffers()[number];
+    const Value& value = plan->plan.segment().values[static_cast<size_t>(of.value)];
+    kiln_graph_buffer known{};
+    known.value = of.value;
+    known.role = RoleOf(value);
+    known.is_external = of.is_external ? 1 : 0;
+    known.is_written = of.is_written ? 1 : 0;
+    known.alignment = static_cast<uint32_t>(of.alignment);
+    known.name = value.name.c_str();
+    known.type = FactsOf(value.type).name.data();
+    return Write(known, buffer);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,180 @@
+#include "client/graph/compile/planned_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "client/graph/compile/compiler_choice.h"
+#include "client/graph/emit/cuda.h"
+#include "client/graph/emit/opencl.h"
+#include "client/graph/emit/ptx.h"
+#include "client/graph/emit/triton/triton_emitter.h"
+
+namespace kiln::graph {
+namespace {
+
+absl::StatusOr<EmittedKernel> Emit(Compiler compiler, const LoopProgram& program,
+                                   const EmitOptions& options) {
+  switch (compiler) {
+    case Compiler::kPtx:
+      return EmitPtx(program, options);
+    case Compiler::kCuda:
+      return EmitCuda(program, options);
+    case Compiler::kTriton:
+      return EmitTriton(program, options);
+    case Compiler::kOpenCl:
+      return EmitOpenCl(program, options);
+  }
+  return absl::InternalError("no such compiler");
+}
+
+// Takes the first of `left` that can write the program. `why_not` is why those before could not.
+absl::Status TakeFirst(PlannedKernel& kernel, const CompileConfig& config,
+                       std::vector<CompilerChoice> left, std::string why_not) {
+  const auto target = ParseTarget(config.target);
+  if (!target.ok()) return target.status();
+  const EmitOptions options{.fast_math = config.fast_math,
+                            .backend = target->backend,
+                            .architecture = target->architecture};
+  while (!left.empty()) {
+    const CompilerChoice choice = left.front();
+    left.erase(left.begin());
+    auto emitted = Emit(choice.compiler, kernel.program, options);
+    if (!emitted.ok() && !absl::IsUnimplemented(emitted.status())) return emitted.status();
+    if (!emitted.ok()) {
+      why_not += (why_not.empty() ? "" : "; ") + std::string(emitted.status().message());
+      continue;
+    }
+    kernel.kernel = *std::move(emitted);
+    kernel.compiler = choice.compiler;
+    const bool is_triton = choice.compiler == Compiler::kTriton;
+    kernel.num_warps = is_triton ? std::max(kernel.kernel.threads / target->warp_size, 1) : 0;
+    kernel.why = why_not.empty() ? std::string(choice.why)
+                                 : fmt::format("{}, since others cannot: {}", choice.why, why_not);
+    kernel.left.clear();
+    for (const CompilerChoice& each : left) kernel.left.push_back(each.compiler);
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(why_not);
+}
+
+// What only planning needed, as the shape of a Reshape, is no parameter.
+void DropUnusedBuffers(LoopProgram& program) {
+  const auto uses_memory = [](const Instruction& instruction) {
+    return instruction.opcode == Opcode::kLoad || instruction.opcode == Opcode::kStore;
+  };
+  std::vector<int> places(program.buffers.size(), -1);
+  for (const Instruction& instruction : program.instructions) {
+    if (uses_memory(instruction)) places[static_cast<size_t>(instruction.buffer)] = 0;
+  }
+  std::vector<Buffer> used;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i] < 0) continue;
+    places[i] = static_cast<int>(used.size());
+    used.push_back(std::move(program.buffers[i]));
+  }
+  program.buffers = std::move(used);
+  for (Instruction& instruction : program.instructions) {
+    if (uses_memory(instruction)) {
+      instruction.buffer = places[static_cast<size_t>(instruction.buffer)];
+    }
+  }
+}
+
+// The values of the program's buffers. Buffers and symbols get names that depend on nothing but
+// their place, so that equal layers of a model have one text, and are compiled once.
+std::vector<int> TakeValues(LoopProgram& program) {
+  std::vector<int> values;
+  for (Buffer& buffer : program.buffers) {
+    values.push_back(std::stoi(buffer.name.substr(1)));  // "v12"
+    buffer.name = fmt::format("x{}", values.size() - 1);
+  }
+  for (size_t i = 0; i < program.symbols.size(); ++i)
+    program.symbols[i].name = fmt::format("s{}", i);
+  return values;
+}
+
+// NOT_FOUND: why no compiler can write them.
+absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopProgram> programs,
+                                                             const CompileConfig& config) {
+  std::vector<PlannedKernel> kernels;
+  for (LoopProgram& program : programs) {
+    auto choices = ChoicesFor(program, config);
+    if (!choices.ok()) return choices.status();
+    if (choices->empty()) {
+      return absl::NotFoundError(
+          fmt::format("{} cannot write a program with a loop", NamesOf(config.available)));
+    }
+    PlannedKernel kernel;
+    DropUnusedBuffers(program);
+    kernel.buffers = TakeValues(program);
+    kernel.program = std::move(program);
+    absl::Status status = TakeFirst(kernel, config, *std::move(choices), "");
+    if (!status.ok()) return status;
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment, Plan& plan,
+                                                     const CompileConfig& config) {
+  if (const auto usable = UsableCompilers(config); !usable.ok()) return usable.status();
+  std::vector<PlannedKernel> kernels;
+  std::map<int, std::string> refused;  // sections
+  for (const Plan::Step& step : plan.order) {
+    if (!step.is_section) continue;
+    const Section& section = plan.sections[static_cast<size_t>(step.number)];
+    auto programs = LowerSection(segment, section);
+    if (!programs.ok()) {
+      refused.emplace(step.number, std::string(programs.status().message()));
+      continue;
+    }
+    auto those = KernelsOfPrograms(*std::move(programs), config);
+    if (absl::IsNotFound(those.status()) && config.forced) {
+      const Operation& root = segment.operations[static_cast<size_t>(section.root)];
+      return absl::UnimplementedError(fmt::format("{} ({}): {} cannot write it: {}", root.name,
+                                                  section.root, NameOf(*config.forced),
+                                                  std::string(those.status().message())));
+    }
+    if (absl::IsNotFound(those.status())) {
+      refused.emplace(step.number, std::string(those.status().message()));
+      continue;
+    }
+    if (!those.ok()) return those.status();
+    for (PlannedKernel& kernel : *those) {
+      kernel.section = step.number;
+      kernels.push_back(std::move(kernel));
+    }
+  }
+  GiveToEngine(plan, refused);
+  return kernels;
+}
+
+std::string Explain(const std::vector<PlannedKernel>& kernels) {
+  std::string text;
+  for (const PlannedKernel& kernel : kernels) {
+    text += fmt::format("section {}: kernel {} by {}: {}", kernel.section, kernel.kernel.entry,
+                        NameOf(kernel.compiler), kernel.why);
+    if (!kernel.left.empty()) text += fmt::format("; then {}", NamesOf(kernel.left));
+    text += '\n';
+  }
+  return text;
+}
+
+absl::Status UseNextCompiler(PlannedKernel& kernel, const CompileConfig& config,
+                             std::string_view why) {
+  auto choices = ChoicesFor(kernel.program, config);
+  if (!choices.ok()) return choices.status();
+  std::erase_if(*choices, [&](const CompilerChoice& choice) {
+    return std::ranges::count(kernel.left, choice.compiler) == 0;
+  });
+  return TakeFirst(kernel, config, *std::move(choices),
+                   fmt::format("{}: {}", NameOf(kernel.compiler), why));
+}
+
+}  // namespace kiln::graph

@@ -1,0 +1,50 @@
+// The kernels of a plan: for each a compiler that suits it, and the text for that compiler.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/graph/compile/compiler.h"
+#include "client/graph/emit/emitted_kernel.h"
+#include "client/graph/plan/plan.h"
+#include "client/graph/program/loop_program.h"
+#include "client/graph/segment/segment.h"
+
+namespace kiln::graph {
+
+struct PlannedKernel {
+  EmittedKernel kernel;
+  Compiler compiler = Compiler::kCuda;
+  int num_warps = 0;           // of Triton; 0: another compiler
+  int section = 0;             // in plan.sections
+  std::vector<int> buffers;    // values, in the order of the kernel's parameters
+  std::vector<Compiler> left;  // to be tried next, best first
+  std::string why;             // this compiler: "no loop: a PTX template needs ptxas alone"
+  LoopProgram program;
+};
+
+// In the order of launches. What no compiler can write becomes the engine's, in `plan`.
+// INVALID_ARGUMENT: the target is unknown, or none of the compilers makes code for it.
+// UNIMPLEMENTED: the forced compiler cannot write a kernel; the operation and the reason are named.
+[[nodiscard]] absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment,
+                                                                   Plan& plan,
+                                                                   const CompileConfig& config);
+
+// Writes the kernel for the next compiler, after a failure that `why` tells in a few words.
+// NOT_FOUND: there is none that can; the kernel is as it was, and the section is the engine's
+// (GiveToEngine).
+[[nodiscard]] absl::Status UseNextCompiler(PlannedKernel& kernel, const CompileConfig& config,
+                                           std::string_view why);
+
+// A line for each kernel: its compiler, why that one, and which would be next.
+std::string Explain(const std::vector<PlannedKernel>& kernels);
+
+// 64 hex digits over what decides the code: operators, types, ranges, layout, configuration and
+// target. Names do not, nor do elements of constants, unless they are computed with while a kernel
+// is written. REQUIRES: Check(segment) is OK.
+std::string PlanKey(const Segment& segment, const PlanConfig& plan_config,
+                    const CompileConfig& config);
+
+}  // namespace kiln::graph

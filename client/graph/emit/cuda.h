@@ -1,0 +1,13 @@
+// CUDA C++ for NVRTC, of a LoopProgram. Needs no header.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "client/graph/emit/emitted_kernel.h"
+#include "client/graph/program/loop_program.h"
+
+namespace kiln::graph {
+
+// Errors are those of EmitC.
+absl::StatusOr<EmittedKernel> EmitCuda(const LoopProgram& program, const EmitOptions& options);
+
+}  // namespace kiln::graph

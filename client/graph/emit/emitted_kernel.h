@@ -1,0 +1,37 @@
+// What every emitter makes of a LoopProgram: the source of one kernel, and how to launch it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/graph/program/size.h"
+
+namespace kiln::graph {
+
+enum class Language : uint8_t { kTritonIr, kCuda, kPtx, kOpenCl };
+
+// ceil(extent / tile) blocks.
+struct GridFactor {
+  Size extent;
+  int64_t tile = 1;
+};
+
+// Parameters of the kernel: the program's buffers as pointers, then its symbols as i64. A grid with
+// no blocks must not be launched.
+struct EmittedKernel {
+  Language language = Language::kCuda;
+  std::string text;
+  std::string entry;
+  int threads = 128;             // of one block; Triton: num_warps times 32, or 64 for hip
+  std::vector<GridFactor> grid;  // up to three, x first
+};
+
+struct EmitOptions {
+  bool fast_math = false;        // approximations of the hardware where they are faster
+  std::string backend = "cuda";  // or "hip": whose mathematical library Triton IR calls
+  // "90", "gfx942": sizes of tiles, and types that products take. Empty: what suits all.
+  std::string architecture = "";
+};
+
+}  // namespace kiln::graph

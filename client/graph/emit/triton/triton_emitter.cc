@@ -1,0 +1,52 @@
+#include "client/graph/emit/triton/triton_emitter.h"
+
+#include <fmt/format.h>
+
+#include "absl/status/status.h"
+#include "client/graph/emit/triton/attention.h"
+#include "client/graph/emit/triton/attention_emitter.h"
+#include "client/graph/emit/triton/product.h"
+#include "client/graph/emit/triton/product_emitter.h"
+#include "client/graph/emit/triton/program_emitter.h"
+
+namespace kiln::graph {
+namespace {
+
+absl::Status CheckTypes(const LoopProgram& program) {
+  for (const Instruction& instruction : program.instructions) {
+    const DTypeFacts& facts = FactsOf(instruction.type);
+    if (facts.bits < 8) {
+      return absl::UnimplementedError(
+          fmt::format("kernel {}: Triton IR: type {}", program.name, facts.name));
+    }
+    if (instruction.store == StoreKind::kPlain) continue;
+    const bool is_add = instruction.store == StoreKind::kAtomicAdd;
+    const bool is_half = is_add && instruction.type == DType::kF16;
+    if (facts.bits < 32 && !is_half) {
+      return absl::UnimplementedError(
+          fmt::format("kernel {}: Triton IR: atomic store of {}", program.name, facts.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<EmittedKernel> EmitTriton(const LoopProgram& program, const EmitOptions& options) {
+  if (std::string wrong = WhatIsWrong(program); !wrong.empty()) {
+    return absl::InvalidArgumentError(fmt::format("kernel {}: {}", program.name, wrong));
+  }
+  if (absl::Status status = CheckTypes(program); !status.ok()) return status;
+  // Where something beside the product or attention does not fit its tiles, the program is emitted
+  // as any other.
+  if (const auto product = triton::FindProduct(program, options)) {
+    if (auto kernel = triton::EmitProduct(program, *product, options); kernel.ok()) return kernel;
+  }
+  if (const auto attention = triton::FindAttention(program, options)) {
+    auto kernel = triton::EmitAttention(program, *attention, options);
+    if (kernel.ok()) return kernel;
+  }
+  return triton::ProgramEmitter(program, options).Run();
+}
+
+}  // namespace kiln::graph

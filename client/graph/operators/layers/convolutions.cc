@@ -1,0 +1,225 @@
+// Convolutions, forwards and transposed, in any number of spatial dimensions.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "client/graph/operators/element_emitter.h"
+#include "client/graph/operators/layers/windows.h"
+#include "client/graph/operators/rules.h"
+
+namespace kiln::graph {
+namespace {
+
+Shape KernelOfWeight(const Operands& operands) {
+  const Shape& weight = operands.ShapeOf(1);
+  return weight.size() < 3 ? Shape() : Shape(weight.begin() + 2, weight.end());
+}
+
+absl::Status NotFitting(const Operands& operands, int64_t groups) {
+  return operands.Error(fmt::format("a weight of {} does not fit {} in {} groups",
+                                    operands.Text(operands.ShapeOf(1)),
+                                    operands.Text(operands.ShapeOf(0)), groups));
+}
+
+absl::StatusOr<Outputs> ConvOutputs(const Operands& operands) {
+  const auto window = WindowOf(operands, KernelOfWeight(operands));
+  if (!window.ok()) return window.status();
+  const int64_t groups = operands.Int("group", 1);
+  const Shape& weight = operands.ShapeOf(1);
+  if (window->kernel != KernelOfWeight(operands) || groups < 1 || !Quotient(weight[0], groups) ||
+      operands.ShapeOf(0)[1] != weight[1] * Size(groups)) {
+    return NotFitting(operands, groups);
+  }
+  auto positions = PositionsOf(operands, *window);
+  if (!positions.ok()) return positions.status();
+  Shape shape = {operands.ShapeOf(0)[0], weight[0]};
+  shape.insert(shape.end(), positions->begin(), positions->end());
+  return Outputs{{operands.TypeOf(0), std::move(shape)}};
+}
+
+absl::StatusOr<Outputs> ConvIntegerOutputs(const Operands& operands) {
+  auto outputs = ConvOutputs(operands);
+  if (outputs.ok()) (*outputs)[0].type = DType::kI32;
+  return outputs;
+}
+
+// A zero point is one for all, or one for each channel.
+int ConvZeroPoint(ElementEmitter& e, size_t input, int channel) {
+  if (!e.Has(input)) return e.Number(DType::kI32, 0);
+  const Position at(static_cast<size_t>(e.Rank(input)), channel);
+  return e.ReadAs(DType::kI32, input, e.Broadcast(input, at));
+}
+
+template <bool kHasZeroPoints>
+int ConvElement(ElementEmitter& e, int, const Position& position) {
+  const auto window = WindowOf(e, KernelOfWeight(e));
+  if (!window.ok()) {
+    e.Fail(window.status());
+    return e.Of(0);
+  }
+  const DType type = FactsOf(e.TypeOf(0)).accumulate;
+  const Shape& weight = e.ShapeOf(1);
+  std::vector<Loop> loops = LoopsOf(e, *window);
+  const WindowPlace place = PlaceOf(e, *window, {position.begin() + 2, position.end()}, loops);
+  Position weight_at = {position[1]};
+  const Loop channel = e.NewLoop(weight[1]);
+  weight_at.push_back(channel.at);
+  for (const Loop& loop : loops) weight_at.push_back(loop.at);
+  loops.push_back(channel);
+  const int group = e.Divide(position[1], e.Of(*Quotient(weight[0], e.Int("group", 1))));
+  Position source = {position[0], e.Add(e.Multiply(group, e.Of(weight[1])), channel.at)};
+  source.insert(source.end(), place.source.begin(), place.source.end());
+  if constexpr (kHasZeroPoints) {
+    // Padding is the zero point: nothing after it is taken off.
+    const int zero = ConvZeroPoint(e, 2, e.Of(0));
+    const int x = e.Subtract(e.ReadIf(place.is_inside, DType::kI32, 0, source, zero), zero);
+    const int w = e.Subtract(e.ReadAs(DType::kI32, 1, weight_at), ConvZeroPoint(e, 3, position[1]));
+    return e.Sum(e.Multiply(x, w), loops);
+  }
+  const int x = e.ReadIf(place.is_inside, type, 0, source, e.Number(type, 0));
+  const int sum = e.Sum(e.Multiply(x, e.ReadAs(type, 1, weight_at)), loops);
+  return e.Has(2) ? e.Add(sum, e.ReadAs(type, 2, {position[1]})) : sum;
+}
+
+// The weight is [C, M / group, k...]. What forwards scatters, backwards gathers: an input element
+// i meets output element o = i * stride + k * dilation - before.
+struct Transposed {
+  Window window;
+  Shape positions;
+};
+
+absl::StatusOr<Transposed> TransposedOf(const Operands& operands) {
+  auto window = WindowOf(operands, KernelOfWeight(operands));
+  if (!window.ok()) return window.status();
+  Transposed transposed{*std::move(window), {}};
+  Window& own = transposed.window;
+  const size_t spatial = own.kernel.size();
+  const auto extra = operands.Ints("output_padding").value_or(std::vector<int64_t>(spatial, 0));
+  const auto wanted = operands.Ints("output_shape");
+  const std::string mode = operands.String("auto_pad", "NOTSET");
+  if (extra.size() != spatial || (wanted && wanted->size() != spatial)) {
+    return operands.Error("output_padding and output_shape need one number for each dimension");
+  }
+  for (size_t i = 0; i < spatial; ++i) {
+    const Size& extent = operands.ShapeOf(0)[i + 2];
+    const Size span = (own.kernel[i] - Size(1)) * Size(own.dilations[i]) + Size(1);
+    const Size full = (extent - Size(1)) * Size(own.strides[i]) + Size(extra[i]) + span;
+    const bool is_same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+    if (!wanted && !is_same) {
+      transposed.positions.push_back(full - Size(own.before[i]) - Size(own.behind[i]));
+      continue;
+    }
+    const Size size = wanted ? Size((*wanted)[i]) : extent * Size(own.strides[i]);
+    const auto padding = (full - size).Constant();
+    if (!padding) return operands.Missing("the padding depends on a size at run time");
+    const int64_t all = std::max<int64_t>(0, *padding);
+    own.before[i] = mode == "SAME_UPPER" ? all / 2 : all - all / 2;
+    own.behind[i] = all - own.before[i];
+    transposed.positions.push_back(size);
+  }
+  return transposed;
+}
+
+absl::StatusOr<Outputs> ConvTransposeOutputs(const Operands& operands) {
+  const auto transposed = TransposedOf(operands);
+  if (!transposed.ok()) return transposed.status();
+  const int64_t groups = operands.Int("group", 1);
+  const Shape& weight = operands.ShapeOf(1);
+  if (transposed->window.kernel != KernelOfWeight(operands) || groups < 1 ||
+      !Quotient(weight[0], groups) || operands.ShapeOf(0)[1] != weight[0]) {
+    return NotFitting(operands, groups);
+  }
+  Shape shape = {operands.ShapeOf(0)[0], weight[1] * Size(groups)};
+  shape.insert(shape.end(), transposed->positions.begin(), transposed->positions.end());
+  return Outputs{{operands.TypeOf(0), std::move(shape)}};
+}
+
+int ConvTransposeElement(ElementEmitter& e, int, const Position& position) {
+  const auto transposed = TransposedOf(e);
+  if (!transposed.ok()) {
+    e.Fail(transposed.status());
+    return e.Of(0);
+  }
+  const Window& window = transposed->window;
+  const DType type = FactsOf(e.TypeOf(0)).accumulate;
+  const Shape& weight = e.ShapeOf(1);
+  const Size channels = *Quotient(weight[0], e.Int("group", 1));
+  std::vector<Loop> loops = LoopsOf(e, window);
+  const Loop channel = e.NewLoop(channels);
+  const int group = e.Divide(position[1], e.Of(weight[1]));
+  const int from = e.Add(e.Multiply(group, e.Of(channels)), channel.at);
+  Position source = {position[0], from};
+  Position weight_at = {from, e.Remainder(position[1], e.Of(weight[1]))};
+  const Position at(position.begin() + 2, position.end());
+  const WindowPlace place =
+      WindowAt(e, window, at, loops, {e.ShapeOf(0).begin() + 2, e.ShapeOf(0).end()});
+  source.insert(source.end(), place.source.begin(), place.source.end());
+  for (const Loop& loop : loops) weight_at.push_back(loop.at);
+  loops.push_back(channel);
+  const int x = e.ReadIf(place.is_inside, type, 0, source, e.Number(type, 0));
+  const int sum = e.Sum(e.Multiply(x, e.ReadAs(type, 1, weight_at)), loops);
+  return e.Has(2) ? e.Add(sum, e.ReadAs(type, 2, {position[1]})) : sum;
+}
+
+// --- CausalConvWithState: each channel by itself, over what came before and the input ---
+
+// [N, C, L] and [C, 1, k]; the past has k - 1 elements of each channel.
+absl::StatusOr<Outputs> CausalOutputs(const Operands& operands) {
+  const Shape& x = operands.ShapeOf(0);
+  const Shape& weight = operands.ShapeOf(1);
+  if (x.size() != 3 || weight.size() != 3 || weight[0] != x[1] || weight[1] != Size(1)) {
+    return NotFitting(operands, 1);
+  }
+  const Shape state = {x[0], x[1], weight[2] - Size(1)};
+  if (operands.Has(3) && operands.ShapeOf(3) != state) {
+    return operands.Error(fmt::format("the past has to be {}", operands.Text(state)));
+  }
+  const std::string activation = operands.String("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish") {
+    return operands.Error(fmt::format("activation \"{}\" is unknown", activation));
+  }
+  return Outputs{{operands.TypeOf(0), x}, {operands.TypeOf(0), state}};
+}
+
+// Element `at` of the past and the input behind it.
+int CausalInput(ElementEmitter& e, const Position& position, int at) {
+  const DType type = FactsOf(e.TypeOf(0)).accumulate;
+  const Size past = e.ShapeOf(1)[2] - Size(1);
+  const int place = e.Subtract(at, e.Of(past));
+  const int is_past = e.Less(at, e.Of(past));
+  int old = e.Number(type, 0);
+  if (e.Has(3)) old = e.ReadIf(is_past, type, 3, {position[0], position[1], at}, old);
+  const int is_new = e.LessOrEqual(e.Of(0), place);
+  return e.ReadIf(is_new, type, 0, {position[0], position[1], place}, old);
+}
+
+int CausalElement(ElementEmitter& e, int output, const Position& position) {
+  if (output == 1) return CausalInput(e, position, e.Add(position[2], e.Of(e.ShapeOf(0)[2])));
+  const DType type = FactsOf(e.TypeOf(0)).accumulate;
+  const Loop loop = e.NewLoop(e.ShapeOf(1)[2]);
+  const int x = CausalInput(e, position, e.Add(position[2], loop.at));
+  const int weight = e.ReadAs(type, 1, {position[1], e.Of(0), loop.at});
+  int sum = e.Sum(e.Multiply(x, weight), {loop});
+  if (e.Has(2)) sum = e.Add(sum, e.ReadAs(type, 2, {position[1]}));
+  if (e.String("activation", "none") == "none") return sum;
+  const int one = e.Number(type, 1);
+  const int exponential = e.Unary(Opcode::kExponential, e.Unary(Opcode::kNegate, sum));
+  return e.Divide(sum, e.Add(one, exponential));
+}
+
+const std::map<std::string_view, LoweringRule> kConvolutions = {
+    {"Conv", {Infer<ConvOutputs>, Emit<ConvElement<false>>}},
+    {"ConvInteger", {Infer<ConvIntegerOutputs>, Emit<ConvElement<true>>}},
+    {"CausalConvWithState", {Infer<CausalOutputs>, Emit<CausalElement>}},
+    {"ConvTranspose", {Infer<ConvTransposeOutputs>, Emit<ConvTransposeElement>}},
+};
+
+}  // namespace
+
+const LoweringRule* FindConvolutionRule(std::string_view op) {
+  const auto rule = kConvolutions.find(op);
+  return rule == kConvolutions.end() ? nullptr : &rule->second;
+}
+
+}  // namespace kiln::graph

@@ -1,0 +1,89 @@
+#include "client/graph/operators/layers/resized_dimensions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln::graph {
+namespace {
+
+absl::StatusOr<ResizedDimension> ByScale(const Operands& operands, const Size& extent,
+                                         double scale) {
+  if (!(scale > 0)) return operands.Error("scales have to be positive");
+  if (const auto known = extent.Constant()) {
+    return ResizedDimension{static_cast<int64_t>(std::floor(static_cast<double>(*known) * scale)),
+                            scale, -1};
+  }
+  if (scale == std::floor(scale)) {
+    return ResizedDimension{extent * Size(static_cast<int64_t>(scale)), scale, -1};
+  }
+  return operands.Missing(
+      fmt::format("scale {} of {}, which is known at run time", scale, operands.Text({extent})));
+}
+
+// `stretch`, or one scale for all axes.
+absl::StatusOr<std::vector<ResizedDimension>> BySizes(const Operands& operands,
+                                                      const std::vector<size_t>& axes,
+                                                      const std::vector<int64_t>& sizes) {
+  std::vector<ResizedDimension> dimensions;
+  std::vector<double> scales;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto known = operands.ShapeOf(0)[axes[i]].Constant();
+    if (!known || *known < 1) return operands.Missing("sizes of an extent known at run time");
+    scales.push_back(static_cast<double>(sizes[i]) / static_cast<double>(*known));
+    dimensions.push_back({sizes[i], scales.back(), -1});
+  }
+  const std::string policy = operands.String("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch" || scales.empty()) return dimensions;
+  const auto [least, most] = std::ranges::minmax(scales);
+  const double scale = policy == "not_larger" ? least : most;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto extent = static_cast<double>(*operands.ShapeOf(0)[axes[i]].Constant());
+    dimensions[i] = {static_cast<int64_t>(std::floor(scale * extent + 0.5)), scale, -1};
+  }
+  return dimensions;
+}
+
+}  // namespace
+
+absl::StatusOr<ResizedShape> ResizedShapeOf(const Operands& operands, size_t scales_input) {
+  ResizedShape resized;
+  for (const Size& extent : operands.ShapeOf(0)) resized.dimensions.push_back({extent, 1, -1});
+  std::vector<size_t> axes;
+  if (const auto given = operands.Ints("axes"); given && !given->empty()) {
+    for (const int64_t number : *given) {
+      const auto axis = operands.Axis(number, operands.Rank(0));
+      if (!axis.ok()) return axis.status();
+      axes.push_back(*axis);
+    }
+  } else {
+    for (size_t i = 0; i < resized.dimensions.size(); ++i) axes.push_back(i);
+  }
+  resized.axes = axes.size();
+  const auto scales = operands.NumbersOrInput("scales", scales_input);
+  if (!scales.ok()) return scales.status();
+  if (*scales && (*scales)->size() == axes.size() && !axes.empty()) {
+    for (size_t i = 0; i < axes.size(); ++i) {
+      auto dimension = ByScale(operands, operands.ShapeOf(0)[axes[i]], (**scales)[i]);
+      if (!dimension.ok()) return dimension.status();
+      resized.dimensions[axes[i]] = *std::move(dimension);
+      resized.dimensions[axes[i]].roi = static_cast<int>(i);
+    }
+    return resized;
+  }
+  const auto sizes = operands.IntsOrInput("sizes", scales_input + 1);
+  if (!sizes.ok()) return sizes.status();
+  if (!*sizes || (*sizes)->size() != axes.size()) {
+    return operands.Error("needs a scale or a size for each axis");
+  }
+  const auto dimensions = BySizes(operands, axes, **sizes);
+  if (!dimensions.ok()) return dimensions.status();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    resized.dimensions[axes[i]] = (*dimensions)[i];
+    resized.dimensions[axes[i]].roi = static_cast<int>(i);
+  }
+  return resized;
+}
+
+}  // namespace kiln::graph

@@ -1,0 +1,75 @@
+// What becomes of a segment: sections, which are kernels; views, which cost nothing; and what the
+// engine keeps.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/graph/plan/cost_model.h"
+#include "client/graph/plan/section_type.h"
+#include "client/graph/program/loop_program.h"
+#include "client/graph/segment/segment.h"
+
+namespace kiln::graph {
+
+struct PlanConfig {
+  bool fuses = true;
+  // Makes kernels of elementwise chains that are not worth a launch, too.
+  bool keeps_small_sections = false;
+  std::vector<SectionType> off = {};  // operations of these types are left to the engine
+  CostModel model = {};
+};
+
+// Operations that are computed together: the root, whose outputs are in memory, and those that are
+// computed where their elements are needed.
+struct Section {
+  SectionType type = SectionType::kElementwise;  // that of the operation with a loop, if it has one
+  int root = 0;                                  // an operation's number in the segment
+  std::vector<int> operations;                   // ascending, the root among them
+  std::vector<int> inputs;                       // values that it reads from memory, ascending
+  std::vector<int> outputs;                      // values that it writes to memory
+};
+
+// An operation that is no part of a section, and why.
+struct Refusal {
+  int operation = 0;
+  std::string reason;  // "Sort: nothing lowers it"
+};
+
+// One choice of the planner, for people.
+struct FusionChoice {
+  int producer = 0;
+  int consumer = 0;
+  bool is_fused = false;
+  std::string reason;  // "saves 33.5 MB of traffic", "read 4096 times"
+};
+
+// Sections and refused operations run in this order: what a step needs stands before it. An
+// operation can be part of several sections. Values that no step gives are never in memory.
+struct Plan {
+  struct Step {
+    bool is_section = true;
+    int number = 0;  // in `sections` or `refusals`
+  };
+  std::vector<Section> sections;
+  std::vector<Refusal> refusals;
+  std::vector<FusionChoice> choices;
+  std::vector<Step> order;
+};
+
+// INVALID_ARGUMENT: Check(segment) says why. An operation that nothing lowers is refused, not an
+// error. Bounded: about linear in the operations.
+[[nodiscard]] absl::StatusOr<Plan> MakePlan(const Segment& segment, const PlanConfig& config);
+// The kernels of a section, to be launched one after the other. Buffers are named v<number of the
+// value>.
+[[nodiscard]] absl::StatusOr<std::vector<LoopProgram>> LowerSection(const Segment& segment,
+                                                                    const Section& section);
+// Makes the step of each of these sections one of the engine for each operation. Sections keep
+// their numbers; no step names these any more.
+void GiveToEngine(Plan& plan, const std::map<int, std::string>& reasons);
+// What was fused, what not, and why.
+std::string Explain(const Segment& segment, const Plan& plan);
+
+}  // namespace kiln::graph

@@ -1,0 +1,374 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "client/graph/operators/lowering.h"
+#include "client/graph/operators/op_table.h"
+#include "client/graph/operators/segment_check.h"
+#include "client/graph/operators/views.h"
+#include "client/graph/plan/plan.h"
+#include "client/graph/segment/shape.h"
+
+namespace kiln::graph {
+namespace {
+
+// What is fused is computed recursively, and has to fit into registers.
+constexpr int kSectionOperationsMax = 64;
+
+SectionType SectionTypeOf(OpCategory category, const LoweringRule* rule) {
+  if (rule != nullptr && rule->element == nullptr) return SectionType::kScatter;
+  switch (category) {
+    case OpCategory::kConstant:
+      return SectionType::kConstant;
+    case OpCategory::kMatMul:
+      return SectionType::kMatmul;
+    case OpCategory::kReduction:
+      return SectionType::kReduction;
+    case OpCategory::kNormalization:
+    case OpCategory::kFused:
+      return SectionType::kNormalization;
+    case OpCategory::kAttention:
+      return SectionType::kAttention;
+    case OpCategory::kShape:
+      return SectionType::kView;
+    case OpCategory::kMovement:
+    case OpCategory::kRope:
+      return SectionType::kGather;
+    case OpCategory::kConvolution:
+      return SectionType::kConvolution;
+    default:
+      return SectionType::kElementwise;
+  }
+}
+
+class Planner {
+ public:
+  Planner(const Segment& segment, const PlanConfig& config)
+      : segment_(segment), config_(config), nodes_(segment.operations.size()) {
+    for (const Symbol& symbol : segment.symbols) typical_.push_back(symbol.typical);
+  }
+
+  Plan Make();
+
+ private:
+  struct Node {
+    SectionType type = SectionType::kElementwise;
+    int rank = 0;         // in the order of execution
+    std::string refusal;  // empty: a section can have it
+    bool is_inlined = false;
+    // One for each output, where strides alone say where its elements lie in memory; else empty.
+    std::vector<View> views;
+    // With what is inlined into it:
+    bool has_loop = false;
+    int operations = 1;
+    double work = 1;  // operations for one element
+  };
+
+  const Value& ValueAt(int value) const { return segment_.values[static_cast<size_t>(value)]; }
+  const Operation& OperationAt(int number) const {
+    return segment_.operations[static_cast<size_t>(number)];
+  }
+  Node& NodeAt(int number) { return nodes_[static_cast<size_t>(number)]; }
+  double Elements(int value) const;  // at the typical sizes
+  double Typical(const Size& size) const;
+  int OutputOf(int operation) const { return OperationAt(operation).outputs.front(); }
+  size_t OutputPlace(int operation, int value) const {
+    const std::vector<int>& outputs = OperationAt(operation).outputs;
+    return static_cast<size_t>(std::ranges::find(outputs, value) - outputs.begin());
+  }
+
+  void Connect();
+  void SortTopologically();
+  void Classify(int operation);
+  std::vector<View> ViewsOnMemory(int operation);
+  void Inline(int operation);
+  FusionChoice Choose(int producer, int consumer, int value);
+  double ReadsPerElement(int consumer, int value);
+  void Absorb(int producer, int consumer);
+  Section SectionOf(int root);
+  std::string WhyNotWorthwhile(const Section& section);
+  void AddSteps();
+
+  const Segment& segment_;
+  const PlanConfig& config_;
+  std::vector<Node> nodes_;
+  std::vector<int64_t> typical_;           // sizes of symbols
+  std::vector<int> producers_;             // by value, -1: none
+  std::vector<std::vector<int>> readers_;  // by value, each operation once
+  std::vector<int> order_;                 // of operations
+  Plan plan_;
+};
+
+double Planner::Elements(int value) const {
+  double elements = 1;
+  for (const Size& extent : ValueAt(value).shape) elements *= Typical(extent);
+  return elements;
+}
+
+double Planner::Typical(const Size& size) const {
+  return static_cast<double>(size.Evaluate(typical_).value_or(INT64_MAX));
+}
+
+void Planner::Connect() {
+  producers_.assign(segment_.values.size(), -1);
+  readers_.resize(segment_.values.size());
+  for (size_t number = 0; number < segment_.operations.size(); ++number) {
+    for (const int output : segment_.operations[number].outputs) {
+      if (output != kOmitted) producers_[static_cast<size_t>(output)] = static_cast<int>(number);
+    }
+    for (const int input : segment_.operations[number].inputs) {
+      if (input == kOmitted) continue;
+      std::vector<int>& readers = readers_[static_cast<size_t>(input)];
+      if (readers.empty() || readers.back() != static_cast<int>(number)) {
+        readers.push_back(static_cast<int>(number));
+      }
+    }
+  }
+}
+
+void Planner::SortTopologically() {
+  std::vector<int> missing(nodes_.size(), 0);
+  for (size_t value = 0; value < readers_.size(); ++value) {
+    if (producers_[value] < 0) continue;
+    for (const int reader : readers_[value]) ++missing[static_cast<size_t>(reader)];
+  }
+  std::set<int> ready;  // the earliest first: the engine's order, where that is one
+  for (size_t number = 0; number < missing.size(); ++number) {
+    if (missing[number] == 0) ready.insert(static_cast<int>(number));
+  }
+  while (!ready.empty()) {
+    const int number = *ready.begin();
+    ready.erase(ready.begin());
+    NodeAt(number).rank = static_cast<int>(order_.size());
+    order_.push_back(number);
+    for (const int output : OperationAt(number).outputs) {
+      if (output == kOmitted) continue;
+      for (const int reader : readers_[static_cast<size_t>(output)]) {
+        if (--missing[static_cast<size_t>(reader)] == 0) ready.insert(reader);
+      }
+    }
+  }
+}
+
+void Planner::Classify(int number) {
+  const Operation& operation = OperationAt(number);
+  Node& node = NodeAt(number);
+  node.refusal = operation.kept_because;
+  if (!node.refusal.empty()) return;
+  const Operator& op = *FindOperator(operation.name);
+  const LoweringRule* const rule = FindLoweringRule(op.name);
+  node.type = SectionTypeOf(op.category, rule);
+  node.has_loop = !FactsOf(node.type).is_pointwise;
+  if (rule == nullptr) {
+    node.refusal = op.why_not.empty() ? "nothing lowers it" : std::string(op.why_not);
+  } else if (std::ranges::count(config_.off, node.type) > 0) {
+    node.refusal = fmt::format("{} sections are switched off", FactsOf(node.type).name);
+  } else if (const auto outputs = InferOutputs(segment_, operation); !outputs.ok()) {
+    node.refusal = std::string(outputs.status().message());
+  }
+}
+
+// How often the consumer's loops read each element of one of its inputs.
+double Planner::ReadsPerElement(int consumer, int value) {
+  const Operation& operation = OperationAt(consumer);
+  const double outputs = Elements(OutputOf(consumer));
+  const double elements = std::max(Elements(value), 1.0);
+  switch (NodeAt(consumer).type) {
+    case SectionType::kReduction:
+      return 1;
+    case SectionType::kNormalization:
+      return 3;                   // two reductions, then the elements
+    case SectionType::kMatmul: {  // [.., M, K] by [.., K, N]
+      const std::vector<Size>& shape = ValueAt(operation.inputs[0]).shape;
+      return shape.empty() ? 1 : outputs * Typical(shape.back()) / elements;
+    }
+    case SectionType::kConvolution: {  // weights: [filters, ..]
+      const double filters = Typical(ValueAt(operation.inputs[1]).shape.front());
+      return outputs * Elements(operation.inputs[1]) / std::max(filters, 1.0) / elements;
+    }
+    default:
+      return std::max(outputs / elements, 1.0);
+  }
+}
+
+FusionChoice Planner::Choose(int producer, int consumer, int value) {
+  const Node& from = NodeAt(producer);
+  const Node& to = NodeAt(consumer);
+  FusionChoice choice{producer, consumer, false, ""};
+  if (!to.refusal.empty()) {
+    choice.reason = "the consumer is the engine's";
+  } else if (from.operations + to.operations > kSectionOperationsMax) {
+    choice.reason = fmt::format("a section has at most {} operations", kSectionOperationsMax);
+  } else if (!FactsOf(to.type).takes_prologue &&
+             !(!from.views.empty() && to.type != SectionType::kScatter)) {
+    choice.reason = fmt::format("a section of type {} reads memory alone", FactsOf(to.type).name);
+  } else if (from.has_loop && to.has_loop) {
+    choice.reason = "both have loops";
+  } else if (from.has_loop &&
+             (to.type != SectionType::kElementwise || !FactsOf(from.type).takes_epilogue ||
+              ValueAt(OutputOf(consumer)).shape != ValueAt(value).shape)) {
+    choice.reason = "the consumer does not read each element once, in order";
+  }
+  if (!choice.reason.empty()) return choice;
+  if (!from.views.empty()) {
+    choice.is_fused = true;
+    choice.reason = "a view: strides alone";
+    return choice;
+  }
+  const double reads = ReadsPerElement(consumer, value);
+  if (reads > config_.model.recompute_max && from.work > 1) {
+    choice.reason = fmt::format("would compute each element {:.0f} times", reads);
+    return choice;
+  }
+  const FusionFacts facts{Elements(value), FactsOf(ValueAt(value).type).bits / 8.0, from.work,
+                          reads, false};
+  const double score = FusionScore(facts, config_.model);
+  choice.is_fused = score > 0;
+  choice.reason =
+      fmt::format("score {:.1f} MB: {:.1f} MB between them, read {:.0f} times", score / 1e6,
+                  facts.producer_elements * facts.bytes_per_element / 1e6, reads);
+  return choice;
+}
+
+void Planner::Absorb(int producer, int consumer) {
+  Node& to = NodeAt(consumer);
+  const Node& from = NodeAt(producer);
+  to.operations += from.operations;
+  to.work += from.work;
+  to.has_loop |= from.has_loop;
+}
+
+std::vector<View> Planner::ViewsOnMemory(int number) {
+  const Operation& operation = OperationAt(number);
+  if (operation.inputs.empty() || operation.inputs.front() == kOmitted) return {};
+  const int input = operation.inputs.front();
+  View base{0, StridesOf(ValueAt(input))};
+  const int producer = producers_[static_cast<size_t>(input)];
+  if (producer >= 0 && NodeAt(producer).is_inlined) {
+    const std::vector<View>& views = NodeAt(producer).views;
+    if (views.empty()) return {};
+    base = views[OutputPlace(producer, input)];
+  }
+  std::vector<View> views;
+  for (size_t i = 0; i < operation.outputs.size(); ++i) {
+    auto view = ViewOf(segment_, operation, i, base);
+    if (!view) return {};
+    views.push_back(*std::move(view));
+  }
+  return views;
+}
+
+// Decides whether each reader of the operation computes its elements, or memory holds them.
+void Planner::Inline(int number) {
+  Node& node = NodeAt(number);
+  if (!config_.fuses || !node.refusal.empty() || node.type == SectionType::kScatter) return;
+  node.views = ViewsOnMemory(number);
+  if (!node.views.empty()) node.work = 0;
+  const std::vector<int>& outputs = OperationAt(number).outputs;
+  if (outputs.size() != 1 && node.views.empty()) return;
+  std::vector<FusionChoice> choices;
+  for (const int value : outputs) {
+    if (value == kOmitted) continue;
+    if (ValueAt(value).is_output) return;
+    const std::vector<int>& readers = readers_[static_cast<size_t>(value)];
+    if (node.has_loop && readers.size() > 1) return;
+    for (const int reader : readers) choices.push_back(Choose(number, reader, value));
+  }
+  node.is_inlined = std::ranges::all_of(choices, &FusionChoice::is_fused);
+  for (FusionChoice& choice : choices) {
+    if (node.is_inlined) {
+      Absorb(number, choice.consumer);
+    } else if (choice.is_fused) {
+      choice.is_fused = false;
+      choice.reason = "another reader needs it in memory";
+    }
+    plan_.choices.push_back(std::move(choice));
+  }
+}
+
+Section Planner::SectionOf(int root) {
+  Section section;
+  section.root = root;
+  section.type = NodeAt(root).type;
+  std::set<int> operations{root};
+  std::set<int> inputs;
+  std::vector<int> left{root};
+  while (!left.empty()) {
+    const int number = left.back();
+    left.pop_back();
+    if (!FactsOf(NodeAt(number).type).is_pointwise) section.type = NodeAt(number).type;
+    for (const int input : OperationAt(number).inputs) {
+      if (input == kOmitted) continue;
+      const int producer = producers_[static_cast<size_t>(input)];
+      if (producer < 0 || !NodeAt(producer).is_inlined) {
+        inputs.insert(input);
+      } else if (operations.insert(producer).second) {
+        left.push_back(producer);
+      }
+    }
+  }
+  section.operations.assign(operations.begin(), operations.end());
+  std::ranges::sort(section.operations, {}, [this](int each) { return NodeAt(each).rank; });
+  section.inputs.assign(inputs.begin(), inputs.end());
+  for (const int output : OperationAt(root).outputs) {
+    if (output != kOmitted &&
+        (ValueAt(output).is_output || !readers_[static_cast<size_t>(output)].empty())) {
+      section.outputs.push_back(output);
+    }
+  }
+  return section;
+}
+
+std::string Planner::WhyNotWorthwhile(const Section& section) {
+  if (config_.keeps_small_sections || !FactsOf(section.type).is_pointwise) return "";
+  if (section.operations.size() == 1) return "one operation is not worth a kernel of its own";
+  const double elements = Elements(section.outputs.front());
+  if (elements >= static_cast<double>(config_.model.worthwhile_elements)) return "";
+  return fmt::format("{:.0f} elements are not worth a kernel of their own", elements);
+}
+
+void Planner::AddSteps() {
+  std::set<int> refused;
+  const auto refuse = [this, &refused](int operation, const std::string& reason) {
+    if (!refused.insert(operation).second) return;
+    plan_.order.push_back({false, static_cast<int>(plan_.refusals.size())});
+    plan_.refusals.push_back({operation, reason});
+  };
+  for (const int number : order_) {
+    const Node& node = NodeAt(number);
+    if (!node.refusal.empty()) {
+      refuse(number, node.refusal);
+      continue;
+    }
+    if (node.is_inlined) continue;
+    Section section = SectionOf(number);
+    if (section.outputs.empty()) continue;  // nobody needs it
+    if (const std::string reason = WhyNotWorthwhile(section); !reason.empty()) {
+      for (const int each : section.operations) refuse(each, reason);
+      continue;
+    }
+    plan_.order.push_back({true, static_cast<int>(plan_.sections.size())});
+    plan_.sections.push_back(std::move(section));
+  }
+}
+
+Plan Planner::Make() {
+  Connect();
+  SortTopologically();
+  for (const int number : order_) Classify(number);
+  for (const int number : order_) Inline(number);
+  AddSteps();
+  return std::move(plan_);
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const Segment& segment, const PlanConfig& config) {
+  if (const absl::Status status = Check(segment); !status.ok()) return status;
+  return Planner(segment, config).Make();
+}
+
+}  // namespace kiln::graph

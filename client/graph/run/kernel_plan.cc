@@ -1,0 +1,78 @@
+#include "client/graph/run/kernel_plan.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace kiln::graph {
+
+absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_config,
+                                            CompileConfig compile_config) {
+  auto plan = MakePlan(segment, plan_config);
+  if (!plan.ok()) return plan.status();
+  auto kernels = KernelsOf(segment, *plan, compile_config);
+  if (!kernels.ok()) return kernels.status();
+  KernelPlan made;
+  made.segment_ = std::move(segment);
+  made.plan_config_ = std::move(plan_config);
+  made.compile_config_ = std::move(compile_config);
+  made.plan_ = *std::move(plan);
+  made.kernels_ = *std::move(kernels);
+  made.AddSteps();
+  return made;
+}
+
+void KernelPlan::AddSteps() {
+  steps_.clear();
+  step_of_section_.assign(plan_.sections.size(), -1);
+  for (const Plan::Step& step : plan_.order) {
+    const auto number = static_cast<size_t>(step.number);
+    if (step.is_section) {
+      step_of_section_[number] = static_cast<int>(steps_.size());
+      steps_.push_back({.operation = plan_.sections[number].root});
+    } else {
+      const Refusal& refusal = plan_.refusals[number];
+      steps_.push_back(
+          {.is_engines = true, .operation = refusal.operation, .reason = refusal.reason});
+    }
+  }
+  // Kernels of one section are neighbours.
+  for (size_t kernel = kernels_.size(); kernel-- > 0;) {
+    const int step = StepOf(static_cast<int>(kernel));
+    if (step < 0) continue;
+    steps_[static_cast<size_t>(step)].first_kernel = static_cast<int>(kernel);
+    ++steps_[static_cast<size_t>(step)].kernels;
+  }
+}
+
+int KernelPlan::StepOf(int kernel) const {
+  return step_of_section_[static_cast<size_t>(kernels_[static_cast<size_t>(kernel)].section)];
+}
+
+std::string KernelPlan::Explanation() const {
+  std::string text = Explain(segment_, plan_);
+  for (const KernelStep& step : steps_) {
+    for (int i = step.first_kernel; i < step.first_kernel + step.kernels; ++i) {
+      const PlannedKernel& kernel = kernels_[static_cast<size_t>(i)];
+      text += fmt::format("kernel {} of section {}, {}, by {}: {}\n", i, kernel.section,
+                          kernel.kernel.entry, NameOf(kernel.compiler), kernel.why);
+    }
+  }
+  return text;
+}
+
+absl::Status KernelPlan::UseNextCompiler(int kernel, std::string_view why) {
+  PlannedKernel& planned = kernels_[static_cast<size_t>(kernel)];
+  if (StepOf(kernel) < 0) {
+    return absl::NotFoundError(
+        fmt::format("kernel {} ({}): its section is the engine's", kernel, planned.kernel.entry));
+  }
+  absl::Status next = graph::UseNextCompiler(planned, compile_config_, why);
+  if (absl::IsNotFound(next)) {
+    GiveToEngine(plan_, {{planned.section, std::string(next.message())}});
+    AddSteps();
+  }
+  return next;
+}
+
+}  // namespace kiln::graph

@@ -1,0 +1,61 @@
+// A plan with the kernels that carry it out on one target: what is compiled, bound and executed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/graph/compile/planned_kernels.h"
+#include "client/graph/plan/plan.h"
+#include "client/graph/segment/segment.h"
+
+namespace kiln::graph {
+
+// A section's kernels, to be launched one after the other; or an operation of the engine's.
+struct KernelStep {
+  bool is_engines = false;
+  int operation = 0;        // the section's root, or the engine's operation
+  std::string reason = {};  // why it is the engine's
+  int first_kernel = 0;
+  int kernels = 0;
+};
+
+// One thread at a time may change it. Kernels keep their numbers.
+class KernelPlan {
+ public:
+  // INVALID_ARGUMENT: the segment, or what the configuration names. UNIMPLEMENTED: the forced
+  // compiler cannot write a kernel.
+  [[nodiscard]] static absl::StatusOr<KernelPlan> Make(Segment segment, PlanConfig plan_config,
+                                                       CompileConfig compile_config);
+
+  const Segment& segment() const { return segment_; }
+  const Plan& plan() const { return plan_; }
+  const CompileConfig& compile_config() const { return compile_config_; }
+  const std::vector<PlannedKernel>& kernels() const { return kernels_; }
+  const std::vector<KernelStep>& steps() const { return steps_; }
+  // -1: the kernel's section has become the engine's.
+  int StepOf(int kernel) const;
+  std::string Key() const { return PlanKey(segment_, plan_config_, compile_config_); }
+  // Explain, then a line for each kernel: its compiler, and why.
+  std::string Explanation() const;
+
+  // For a kernel whose compile failed. NOT_FOUND: there is no other compiler; the section is the
+  // engine's from now on, a step for each of its operations.
+  [[nodiscard]] absl::Status UseNextCompiler(int kernel, std::string_view why);
+
+ private:
+  KernelPlan() = default;
+  void AddSteps();
+
+  Segment segment_;
+  PlanConfig plan_config_;
+  CompileConfig compile_config_;
+  Plan plan_;
+  std::vector<PlannedKernel> kernels_;
+  std::vector<KernelStep> steps_;
+  std::vector<int> step_of_section_;  // -1: it is the engine's
+};
+
+}  // namespace kiln::graph

@@ -1,0 +1,137 @@
+"""libkiln_graph through ctypes: kiln_graph.h, with errors as exceptions.
+
+The library is opened on first use, after libkiln_launch, which it shares with kiln.launch.
+"""
+
+import ctypes
+import functools
+import os
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from kiln._launch import library as launch
+from kiln._signals import reraise_from_handler
+from kiln.errors import LaunchError, UnavailableError, error_for
+
+FILE = "libkiln_graph.so.0"
+INPUT, OUTPUT, CONSTANT = 1, 2, 4
+OMITTED, NEW = -1, -2
+_ROLES = ((CONSTANT, "constant"), (OUTPUT, "output"), (INPUT, "input"))
+_CODES = {
+    3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED", 9: "FAILED_PRECONDITION",
+    12: "UNIMPLEMENTED", 13: "INTERNAL", 14: "UNAVAILABLE", 15: "DATA_LOSS"
+}
+
+
+def _struct(name: str, /, **fields: Any) -> Any:
+    """A struct of kiln_graph.h: it begins with its size."""
+
+    def begin(self: Any, **values: Any) -> None:
+        ctypes.Structure.__init__(self, size=ctypes.sizeof(self), **values)
+
+    return type(name, (ctypes.Structure,), {"_fields_": [("size", c_uint32), *fields.items()], "__init__": begin})
+
+
+Symbol = _struct("Symbol", reserved=c_uint32, name=c_char_p, min=c_int64, max=c_int64, typical=c_int64, multiple_of=c_int64)
+Value = _struct("Value", role=c_uint32, name=c_char_p, type=c_char_p, shape=POINTER(c_char_p), strides=POINTER(c_char_p), bytes=c_void_p,
+                bytes_count=c_uint64, rank=c_uint32, reserved=c_uint32)
+Operation = _struct("Operation", input_count=c_uint32, name=c_char_p, inputs=POINTER(c_int32), outputs=POINTER(c_int32),
+                    output_count=c_uint32, reserved=c_uint32, attributes=c_char_p, kept_because=c_char_p)
+SegmentInfo = _struct("SegmentInfo", symbols=c_uint32, values=c_uint32, operations=c_uint32, name=c_char_p)
+PlanOptions = _struct("PlanOptions", fast_math=c_uint32, target=c_char_p, compilers=c_char_p, forced=c_char_p, off=c_char_p,
+                      keeps_small_sections=c_uint32, no_fusion=c_uint32)
+PlanInfo = _struct("PlanInfo", steps=c_uint32, kernels=c_uint32, buffers=c_uint32)
+Step = _struct("Step", is_engines=c_uint32, operation=c_int32, first_kernel=c_uint32, kernel_count=c_uint32, reserved=c_uint32,
+               reason=c_char_p)
+Kernel = _struct("Kernel", num_warps=c_uint32, kind=c_char_p, target=c_char_p, entry=c_char_p, text=c_void_p, text_bytes=c_uint64,
+                 threads=c_uint32, step=c_int32, why=c_char_p)
+Buffer = _struct("Buffer", value=c_int32, role=c_uint32, is_external=c_uint32, is_written=c_uint32, alignment=c_uint32, name=c_char_p,
+                 type=c_char_p)
+Execution = _struct("Execution", first_step=c_uint32, step_count=c_uint32, buffer_count=c_uint32, buffers=POINTER(c_uint64),
+                    symbols=POINTER(c_int64), symbol_count=c_uint32, reserved=c_uint32, workspace=c_uint64, workspace_bytes=c_uint64,
+                    stream=c_void_p)
+
+# The parameters of each function that returns a code.
+_FUNCTIONS = {
+    "segment_open": (c_char_p, c_void_p),
+    "segment_open_json": (c_char_p, c_uint64, c_void_p),
+    "segment_open_onnx": (c_char_p, c_void_p, c_uint32, c_void_p),
+    "segment_add_symbol": (c_void_p, c_void_p, c_void_p),
+    "segment_add_value": (c_void_p, c_void_p, c_void_p),
+    "segment_add_operation": (c_void_p, c_void_p),
+    "segment_set_role": (c_void_p, c_int32, c_uint32, c_char_p),
+    "segment_get_info": (c_void_p, c_void_p),
+    "segment_get_value": (c_void_p, c_int32, c_void_p),
+    "segment_get_json": (c_void_p, c_void_p, c_void_p),
+    "plan_open": (c_void_p, c_void_p, c_void_p),
+    "plan_get_explanation": (c_void_p, c_void_p),
+    "plan_get_key": (c_void_p, c_void_p),
+    "plan_get_info": (c_void_p, c_void_p),
+    "plan_get_step": (c_void_p, c_uint32, c_void_p),
+    "plan_get_kernel": (c_void_p, c_uint32, c_void_p),
+    "plan_use_next_compiler": (c_void_p, c_uint32, c_char_p),
+    "plan_get_buffer": (c_void_p, c_uint32, c_void_p),
+    "bind": (c_void_p, c_void_p, c_int32, c_void_p),
+    "bound_set_artifact": (c_void_p, c_uint32, c_void_p),
+    "bound_prepare": (c_void_p,),
+    "bound_get_workspace": (c_void_p, c_void_p, c_uint32, c_void_p),
+    "bound_get_buffer_bytes": (c_void_p, c_uint32, c_void_p, c_uint32, c_void_p),
+    "execute": (c_void_p, c_void_p, c_void_p),
+}
+_CLOSES = ("segment_close", "plan_close", "bound_close")
+
+
+class Library:
+    """The functions without their prefix. Thread-safe; calls release Python's lock. Each thread has its own last error."""
+
+    def __init__(self, path: str) -> None:
+        c = ctypes.CDLL(path)
+        self._error = c.kiln_graph_error
+        self._error.restype = c_char_p
+        self._functions = {name: _declared(c, name, arguments, c_int32) for name, arguments in _FUNCTIONS.items()}
+        self._closes = {name: _declared(c, name, (c_void_p,), None) for name in _CLOSES}
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Calls a function. The subclass of KilnError for its code."""
+        code = self._functions[name](*arguments)
+        if code:
+            raise error_for(_CODES.get(code, "UNKNOWN"), self._words())
+
+    def launch(self, name: str, *arguments: Any) -> None:
+        """The same for functions that load and launch. LaunchError."""
+        code = self._functions[name](*arguments)
+        if code:
+            raise LaunchError(self._words(), code=_CODES.get(code, "UNKNOWN"))
+
+    def close(self, name: str, handle: Any) -> None:
+        self._closes[name](handle)
+
+    def _words(self) -> str:
+        return (self._error() or b"").decode(errors="replace") or "there is no memory for words about it"
+
+
+def _declared(c: Any, name: str, arguments: Any, result: Any) -> Any:
+    function = getattr(c, f"kiln_graph_{name}")
+    function.argtypes = arguments
+    function.restype = result
+    return function
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> Library:
+    """The library: the one beside the package (wheel, build), otherwise the system's. UnavailableError if it cannot be opened."""
+    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), FILE)
+    try:
+        launch.library()  # under the same name, so that the two share the driver
+        return Library(beside if os.path.exists(beside) else FILE)
+    except (OSError, LaunchError) as error:
+        reraise_from_handler(error)
+        raise UnavailableError(f"{FILE} cannot be opened: {error}") from None
+
+
+def role_of(flags: int) -> str:
+    return next((name for flag, name in _ROLES if flags & flag), "")
+
+
+def text_of(pointer: "bytes | None") -> str:
+    return (pointer or b"").decode(errors="replace")

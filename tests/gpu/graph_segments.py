@@ -1,0 +1,74 @@
+"""Segments that graph_job.py measures, in the JSON of docs/graph.md, and the same in PyTorch."""
+
+import dataclasses
+import typing
+
+import torch
+from torch.nn import functional
+
+F32, F16 = ("f32", torch.float32), ("f16", torch.float16)
+
+
+@dataclasses.dataclass
+class Case:
+    """`compute` takes what `inputs` names, of any precision, and gives the output."""
+
+    name: str
+    segment: dict
+    inputs: dict  # name: tensor
+    output: torch.Tensor
+    compute: typing.Callable
+
+
+def _case(name, inputs, output, operations, compute):
+    """inputs: name, (type, shape). output: (type, shape) of y. Operations: name, inputs, output, attributes."""
+    values = [{"name": value, "type": kind[0], "shape": list(shape), "role": "input"} for value, (kind, shape) in inputs.items()]
+    kind, shape = output
+    between = [made for _, _, made, _ in operations[:-1]]
+    values += [{"name": value, "type": kind[0], "shape": list(shape)} for value in between]
+    values.append({"name": "y", "type": kind[0], "shape": list(shape), "role": "output"})
+    segment = {"kiln_segment": 1, "name": name, "symbols": [], "values": values, "operations": [
+        {"op": op, "inputs": given, "outputs": [made], "attributes": attributes} for op, given, made, attributes in operations]}
+    tensors = {value: torch.randn(shape, device="cuda", dtype=kind[1]) for value, (kind, shape) in inputs.items()}
+    return Case(name, segment, tensors, torch.empty(shape, device="cuda", dtype=kind[1]), compute)
+
+
+def chain(elements=1 << 24, alpha=0.1):
+    """Ten operations that are cheap beside their traffic."""
+    operations = [("LeakyRelu", {"alpha": alpha}), ("Neg", {}), ("LeakyRelu", {"alpha": 0.2}), ("HardSwish", {}), ("Abs", {}),
+                  ("HardSigmoid", {"alpha": 0.125, "beta": 0.5}), ("Neg", {}), ("HardSwish", {}), ("LeakyRelu", {"alpha": 0.3}), ("Abs", {})]
+    names = ["x", *(f"h{i}" for i in range(len(operations) - 1)), "y"]
+
+    def compute(x):
+        x = functional.hardswish(functional.leaky_relu(-functional.leaky_relu(x, alpha), 0.2)).abs()
+        x = functional.hardswish(-torch.clamp(0.125 * x + 0.5, 0, 1))
+        return functional.leaky_relu(x, 0.3).abs()
+
+    steps = [(op, [names[i]], names[i + 1], attributes) for i, (op, attributes) in enumerate(operations)]
+    return _case("chain", {"x": (F32, [elements])}, (F32, [elements]), steps, compute)
+
+
+def matmul(size):
+    square, row = [size, size], [size]
+    return _case(f"matmul-{size}", {"a": (F16, square), "b": (F16, square), "bias": (F16, row)}, (F16, square),
+                 [("MatMul", ["a", "b"], "product", {}), ("Add", ["product", "bias"], "sum", {}), ("Gelu", ["sum"], "y", {})],
+                 lambda a, b, bias: functional.gelu(torch.addmm(bias, a, b)))
+
+
+def attention(width, length=2048):
+    shape = [2, 16, length, width]
+    return _case(f"attention-{width}", {name: (F16, shape) for name in "qkv"}, (F16, shape),
+                 [("Attention", ["q", "k", "v"], "y", {"is_causal": 1})],
+                 lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def softmax(rows=8192, columns=4096):
+    shape = [rows, columns]
+    return _case("softmax", {"x": (F16, shape)}, (F16, shape), [("Softmax", ["x"], "y", {})], lambda x: torch.softmax(x, -1))
+
+
+def layer_norm(rows=8192, columns=4096):
+    shape, row = [rows, columns], [columns]
+    return _case("layer-norm", {"x": (F16, shape), "scale": (F16, row), "bias": (F16, row)}, (F16, shape),
+                 [("LayerNormalization", ["x", "scale", "bias"], "y", {})],
+                 lambda x, scale, bias: functional.layer_norm(x, [columns], scale, bias))

@@ -1,0 +1,106 @@
+"""`kiln graph` and a daemon that has a toolchain for each compiler."""
+
+import json
+import pathlib
+
+import pytest
+
+from daemon import Daemon
+from places import CUDA, DESCRIPTIONS, TOOLCHAINS
+
+pytestmark = pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
+
+SEGMENT = {
+    "kiln_segment": 1, "name": "head",
+    "symbols": [{"name": "batch", "min": 1, "max": 512, "typical": 64}],
+    "values": [
+        {"name": "x", "type": "f16", "shape": ["batch", 64], "role": "input"},
+        {"name": "w", "type": "f16", "shape": [64, 48], "role": "constant"},
+        {"name": "b", "type": "f16", "shape": [48], "role": "constant"},
+        {"name": "product", "type": "f16", "shape": ["batch", 48]},
+        {"name": "sum", "type": "f16", "shape": ["batch", 48]},
+        {"name": "gated", "type": "f16", "shape": ["batch", 48], "role": "output"},
+        {"name": "odds", "type": "f16", "shape": ["batch", 48], "role": "output"},
+        {"name": "doubled", "type": "f16", "shape": ["batch", 48]},
+        {"name": "raised", "type": "f16", "shape": ["batch", 48], "role": "output"},
+    ],
+    "operations": [
+        {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["product"]},
+        {"op": "Add", "inputs": ["product", "b"], "outputs": ["sum"]},
+        {"op": "Gelu", "inputs": ["sum"], "outputs": ["gated"]},
+        {"op": "Softmax", "inputs": ["gated"], "outputs": ["odds"]},
+        {"op": "Mul", "inputs": ["odds", "b"], "outputs": ["doubled"]},
+        {"op": "Add", "inputs": ["doubled", "gated"], "outputs": ["raised"]},
+    ],
+}
+MAGIC = {"cubin": b"\x7fELF", "hsaco": b"\x7fELF", "spv": b"\x03\x02\x23\x07"}
+
+
+@pytest.fixture(scope="module")
+def daemon(programs, tmp_path_factory):
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}:/usr"}
+    with Daemon(programs, tmp_path_factory.mktemp("graph"), environment=environment, descriptions=DESCRIPTIONS) as running:
+        yield running
+
+
+@pytest.fixture
+def segment(tmp_path):
+    path = tmp_path / "head.json"
+    path.write_text(json.dumps(SEGMENT))
+    return path
+
+
+def compile_graph(daemon, segment, folder, *arguments):
+    """The steps of each target, by its name."""
+    done = daemon.kiln("graph", "compile", segment, "--small", "-o", folder, *arguments)
+    assert done.code == 0, done.error
+    return {target["target"]: target["steps"] for target in json.loads((folder / "steps.json").read_text())["targets"]}
+
+
+def compilers(steps):
+    return [kernel["compiler"] for step in steps for kernel in step["kernels"]]
+
+
+def test_every_target_has_its_artifacts(daemon, segment, tmp_path):
+    targets = {"cuda:90": "cubin", "hip:gfx942": "hsaco", "spirv:1.2": "spv"}
+    steps = compile_graph(daemon, segment, tmp_path / "out", *(word for target in targets for word in ("--target", target)))
+    assert compilers(steps["cuda:90"]) == ["triton", "triton", "ptx"]
+    assert compilers(steps["hip:gfx942"]) == ["triton"] * 3
+    assert compilers(steps["spirv:1.2"]) == ["opencl"] * 3
+    for target, stage in targets.items():
+        for kernel in (kernel for step in steps[target] for kernel in step["kernels"]):
+            binary = (tmp_path / "out" / f"{kernel['name']}.{stage}").read_bytes()
+            assert binary.startswith(MAGIC[stage]), kernel
+            metadata = json.loads((tmp_path / "out" / f"{kernel['name']}.json").read_text())["metadata"]
+            assert metadata["name"] == kernel["entry"]
+            assert len(metadata["parameters"]) == len(kernel["buffers"]) + 1  # the batch
+
+
+def test_a_forced_compiler_writes_all(daemon, segment, tmp_path):
+    steps = compile_graph(daemon, segment, tmp_path / "out", "--target", "cuda:90", "--compiler", "cuda")
+    assert compilers(steps["cuda:90"]) == ["cuda"] * 3
+
+
+def test_a_manifest_warms_what_compile_asks_for(daemon, segment, tmp_path):
+    arguments = ("--small", "--target", "cuda:80", "--target", "spirv:1.2")
+    made = daemon.kiln("graph", "manifest", segment, *arguments, "-o", tmp_path / "head.kiln")
+    assert made.code == 0 and made.error.startswith("6 requests in "), made.error
+    assert daemon.kiln("warm", tmp_path / "head.kiln").code == 0
+    answers = daemon.kiln("graph", "compile", segment, *arguments, "--json").objects()
+    assert [answer["outcome"] for answer in answers[:-1]] == ["hit"] * 6
+
+
+def test_a_target_without_a_toolchain_is_refused(daemon, segment, tmp_path):
+    with daemon.beside(tmp_path, KILN_TOOLCHAIN_DIRECTORIES="/usr") as other:
+        refused = other.kiln("graph", "compile", segment, "--target", "hip:gfx942")
+    assert refused.code == 2 and refused.out == ""
+    assert "no toolchain of the daemon compiles triton for hip:gfx942" in refused.error
+
+
+def test_a_compiler_that_is_not_there_is_passed_over(daemon, segment, tmp_path):
+    with daemon.beside(tmp_path, KILN_TOOLCHAIN_DIRECTORIES=f"{CUDA}:/usr") as other:
+        done = other.kiln("graph", "compile", segment, "--small", "--target", "cuda:90", "-o", tmp_path / "out")
+    assert done.code == 0, done.error
+    assert "kiln: cuda:90: no toolchain of the daemon compiles" in done.error
+    steps = json.loads((tmp_path / "out" / "steps.json").read_text())["targets"][0]
+    assert "triton" in steps["absent"] and set(compilers(steps["steps"])) <= {"ptx", "cuda"}

@@ -1,0 +1,99 @@
+"""Random segments, planned, lowered and run by each back end, held against NumPy.
+
+The tolerance is in tests/testing/random_segments/comparison.py. KILN_TEST_RANDOM_GRAPHS=100 tries a hundred times as many.
+"""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from places import BINARIES
+from random_segments.comparison import Tolerances
+from random_segments.drawing import drawn, examples
+from random_segments.strategies import segments
+from random_segments.triton_kernels import run_triton
+
+class Runner:
+    """run_segments with one back end."""
+
+    def __init__(self, back_end):
+        self._process = subprocess.Popen([BINARIES / "run_segments", back_end], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def answer(self, segment, **config):
+        self._process.stdin.write(json.dumps(segment.request(**config)) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def close(self):
+        self._process.stdin.close()
+        assert self._process.wait() == 0
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    runner = Runner("interpreter")
+    yield runner
+    runner.close()
+
+
+def differences(segment, answer):
+    buffers = {name: bytes.fromhex(content) for name, content in answer["buffers"].items()}
+    return Tolerances(segment).differences(buffers)
+
+
+@examples(60)
+@given(segments())
+def test_a_fused_plan_computes_what_numpy_does(interpreter, segment):
+    assert differences(segment, interpreter.answer(segment)) == []
+
+
+@examples(20)
+@given(segments())
+def test_a_plan_without_fusion_computes_what_numpy_does(interpreter, segment):
+    assert differences(segment, interpreter.answer(segment, fuses=False)) == []
+
+
+@examples(20)
+@given(segments(operations_max=8))
+def test_types_of_sections_that_are_off_change_no_result(interpreter, segment):
+    assert differences(segment, interpreter.answer(segment, off=["reduction", "matmul", "view"])) == []
+
+
+def run_on_host(made):
+    lines = "".join(json.dumps(segment.request()) + "\n" for segment in made)
+    done = subprocess.run([BINARIES / "run_segments", "host"], input=lines, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_cuda_kernels_compute_what_numpy_does():
+    """Compiled for the host, all in one source."""
+    made = drawn(25, 15)
+    for segment, answer in zip(made, run_on_host(made), strict=True):
+        assert "error" not in answer, (answer["error"], segment)
+        assert differences(segment, answer) == [], segment
+
+
+def test_triton_ir_computes_what_numpy_does(tmp_path):
+    """By the interpreter on NumPy, after real Triton has parsed and verified it."""
+    made = drawn(12, 10)
+    runner = Runner("triton")
+    answers = [runner.answer(segment) for segment in made]
+    runner.close()
+    for segment, buffers in zip(made, run_triton(made, answers, tmp_path), strict=True):
+        assert Tolerances(segment).differences(buffers) == [], segment
+
+
+def test_the_comparison_sees_a_wrong_element(interpreter):
+    segment = next(one for one in drawn(20, 4) if any(tensor.array.size and tensor.is_float for tensor in one.with_role("output")))
+    answer = interpreter.answer(segment)
+    name = next(tensor.name for tensor in segment.with_role("output") if tensor.array.size and tensor.is_float)
+    content = bytearray.fromhex(answer["buffers"][name])
+    assert differences(segment, answer) == []
+    answer["buffers"][name] = (np.frombuffer(bytes(content), np.uint8) ^ 0x5A).tobytes().hex()
+    assert differences(segment, answer) != []

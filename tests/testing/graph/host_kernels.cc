@@ -1,0 +1,63 @@
+#include "tests/testing/graph/host_kernels.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+
+namespace kiln::graph {
+
+std::string WithOwnFunctions(const EmittedKernel& kernel, size_t number) {
+  // Functions of the shim keep their names.
+  static const std::regex own("kiln_(?!f32_of_f16_bits|f16_bits_of_f32)");
+  return std::regex_replace(kernel.text, own, fmt::format("k{}_", number));
+}
+
+HostKernels::~HostKernels() {
+  if (library_ != nullptr) ::dlclose(library_);
+}
+
+absl::Status HostKernels::Build(const std::vector<EmittedKernel>& kernels) {
+  const std::string source = directory_.path() + "/kernels.cc";
+  const std::string library = directory_.path() + "/kernels.so";
+  std::ofstream file(source);
+  file << "#include \"" KILN_CUDA_ON_HOST "\"\n";
+  for (size_t i = 0; i < kernels.size(); ++i) file << WithOwnFunctions(kernels[i], i) << "\n";
+  for (const EmittedKernel& kernel : kernels) {
+    file << fmt::format(
+        "extern \"C\" void launch_{0}(void** arguments, unsigned blocks, unsigned threads) {{\n"
+        "  Launch({0}, arguments, blocks, threads);\n}}\n",
+        kernel.entry);
+  }
+  file.close();
+  const std::string command = fmt::format(
+      "g++ -std=c++20 -O0 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o {} {}",
+      library, source);
+  if (std::system(command.c_str()) != 0) return absl::InternalError("g++ refuses the kernels");
+  library_ = ::dlopen(library.c_str(), RTLD_NOW);
+  return library_ == nullptr ? absl::InternalError(::dlerror()) : absl::OkStatus();
+}
+
+void HostKernels::Run(const EmittedKernel& kernel, const std::vector<int64_t>& symbols,
+                      std::vector<TestBuffer>& buffers) const {
+  std::vector<void*> pointers;
+  std::vector<int64_t> sizes = symbols;
+  for (TestBuffer& buffer : buffers) {
+    // Atomic stores of narrow types read the whole word around an element.
+    buffer.bytes().reserve(buffer.bytes().size() + 8);
+    pointers.push_back(buffer.bytes().data());
+  }
+  std::vector<void*> arguments;
+  for (void*& pointer : pointers) arguments.push_back(&pointer);
+  for (int64_t& size : sizes) arguments.push_back(&size);
+  const int64_t total = kernel.grid[0].extent.Evaluate(symbols).value_or(0);
+  const auto blocks =
+      static_cast<unsigned>((total + kernel.grid[0].tile - 1) / kernel.grid[0].tile);
+  const auto launch = reinterpret_cast<void (*)(void**, unsigned, unsigned)>(
+      ::dlsym(library_, ("launch_" + kernel.entry).c_str()));
+  launch(arguments.data(), blocks, static_cast<unsigned>(kernel.threads));
+}
+
+}  // namespace kiln::graph

@@ -1,0 +1,47 @@
+"""Holds results against NumPy's.
+
+The tolerance is measured, element by element: NumPy computes the segment again and again, each time with every rounding moved by two steps up
+or down. A result may be off by 8 times the largest difference that this makes, and by 8 steps. Where such a step turns a comparison, or an
+element from a number into none, nothing is held against the element.
+"""
+
+import numpy as np
+
+from random_segments.element_types import FLOATS, SMALLEST, STEPS
+
+_RUNS = 6
+_FACTOR = 8
+
+
+class Tolerances:
+
+    def __init__(self, segment):
+        random = np.random.default_rng(0)
+        self._segment = segment
+        self._runs = [segment.disturbed(random) for _ in range(_RUNS)]
+
+    def differences(self, buffers):
+        """What is wrong with the outputs, given as bytes by name."""
+        return [line for tensor in self._segment.with_role("output") for line in self._of(tensor, buffers[tensor.name])]
+
+    def _of(self, tensor, content):
+        if tensor.memory().has_written_gaps(content):
+            yield f"{tensor.name}: an element outside the tensor was written"
+        seen = tensor.memory().read(content)
+        with np.errstate(all="ignore"):
+            wrong = self._is_wrong(tensor, seen)
+        for place in np.argwhere(wrong)[:3]:
+            at = tuple(map(int, place))
+            yield f"{tensor.name}{list(at)}: {seen[at]} for {tensor.array[at]} ({tensor.type}), {int(wrong.sum())} of {wrong.size} are wrong"
+
+    def _is_wrong(self, tensor, seen):
+        wanted, runs = tensor.array, [run[tensor.name] for run in self._runs]
+        if tensor.type not in FLOATS:
+            is_sure = np.all([run == wanted for run in runs], axis=0)
+            return is_sure & (seen != wanted)
+        is_number = np.isfinite(wanted)
+        spread = np.max([np.abs(run - wanted) for run in runs], axis=0)
+        tolerance = _FACTOR * (spread + STEPS[tensor.type] * np.abs(wanted) + SMALLEST[tensor.type])
+        is_same = np.where(is_number, np.abs(seen - wanted) <= tolerance, (seen == wanted) | (np.isnan(seen) & np.isnan(wanted)))
+        is_sure = np.all([np.where(is_number, np.isfinite(run), (run == wanted) | (np.isnan(run) & np.isnan(wanted))) for run in runs], axis=0)
+        return is_sure & ~is_same

@@ -1,0 +1,68 @@
+// Prints a line of JSON for each of the named LoopPrograms: its Triton IR, and its buffers before
+// and after, in hexadecimal digits. Tests in Python run the text and compare.
+//
+//   print_programs cuda|hip [fast]
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "client/graph/emit/triton/triton_emitter.h"
+#include "tests/testing/triton_ir/programs.h"
+
+namespace kiln::graph {
+namespace {
+
+std::string Hex(const std::vector<uint8_t>& bytes) {
+  std::string text;
+  for (uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+absl::Status Print(ProgramCase& one, const EmitOptions& options) {
+  absl::StatusOr<EmittedKernel> kernel = EmitTriton(one.program, options);
+  if (!kernel.ok()) return kernel.status();
+  nlohmann::json line = {{"name", kernel->entry},
+                         {"text", kernel->text},
+                         {"warps", kernel->threads / (options.backend == "hip" ? 64 : 32)},
+                         {"symbols", one.symbols},
+                         {"buffers", nlohmann::json::array()},
+                         {"grid", nlohmann::json::array()}};
+  for (const GridFactor& factor : kernel->grid) {
+    line["grid"].push_back((factor.extent.Evaluate(one.symbols).value_or(0) + factor.tile - 1) /
+                           factor.tile);
+  }
+  for (const TestBuffer& buffer : one.buffers) {
+    line["buffers"].push_back(
+        {{"type", FactsOf(buffer.type()).name}, {"before", Hex(buffer.bytes())}});
+  }
+  if (absl::Status status = Interpret(one.program, one.symbols, one.buffers); !status.ok())
+    return status;
+  for (size_t i = 0; i < one.buffers.size(); ++i) {
+    line["buffers"][i]["after"] = Hex(one.buffers[i].bytes());
+  }
+  fmt::print("{}\n", line.dump());
+  return absl::OkStatus();
+}
+
+int Main(int count, char** arguments) {
+  EmitOptions options;
+  options.backend = count > 1 ? arguments[1] : "cuda";
+  options.fast_math = count > 2 && std::strcmp(arguments[2], "fast") == 0;
+  int failures = 0;
+  for (auto* cases : {&OperatorPrograms, &LoopPrograms, &TiledPrograms}) {
+    for (ProgramCase& one : cases()) {
+      if (absl::Status status = Print(one, options); !status.ok()) {
+        fmt::print(stderr, "{}: {}\n", one.program.name, status.ToString());
+        ++failures;
+      }
+    }
+  }
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace kiln::graph
+
+int main(int count, char** arguments) { return kiln::graph::Main(count, arguments); }

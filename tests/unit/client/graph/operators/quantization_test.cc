@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/client/graph/operators/single_operation.h"
+
+namespace kiln::graph::quantization_test {
+namespace {
+
+using Numbers = std::vector<double>;
+
+TEST(QuantizationTest, RoundsToEvenAndSaturates) {
+  const TestTensor x = {DType::kF32, {7}, {0, 1, 3, 5, 1000, -254, -1000}};
+  const TestTensor scale = {DType::kF32, {}, {2}};
+  const auto bytes = RunOperation("QuantizeLinear", {x, scale, {DType::kU8, {}, {128}}});
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(bytes->type, DType::kU8);
+  EXPECT_EQ(bytes->numbers, Numbers({128, 128, 130, 130, 255, 1, 0}));
+  const auto words = RunOperation("QuantizeLinear", {x, scale}, {{"output_dtype", "i16"}});
+  ASSERT_TRUE(words.ok()) << words.status();
+  EXPECT_EQ(words->numbers, Numbers({0, 0, 2, 2, 500, -127, -500}));
+}
+
+TEST(QuantizationTest, ScalesBelongToAnAxisOrToBlocks) {
+  const TestTensor x = {DType::kI8, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  const TestTensor zero = {DType::kI8, {2}, {0, 4}};
+  const auto rows = RunOperation("DequantizeLinear", {x, {DType::kF32, {2}, {2, 10}}, zero},
+                                 {{"axis", int64_t{0}}});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->numbers, Numbers({2, 4, 6, 8, 10, 20, 30, 40}));
+  const TestTensor blocks = {DType::kF16, {2, 2}, {1, 2, 3, 4}};
+  const auto halves = RunOperation("DequantizeLinear", {x, blocks}, {{"block_size", int64_t{2}}});
+  ASSERT_TRUE(halves.ok()) << halves.status();
+  EXPECT_EQ(halves->type, DType::kF16);
+  EXPECT_EQ(halves->numbers, Numbers({1, 2, 6, 8, 15, 18, 28, 32}));
+}
+
+TEST(QuantizationTest, MistakesAreNamed) {
+  const TestTensor x = {DType::kI8, {2}, {1, 2}};
+  const auto axis = RunOperation("DequantizeLinear", {x, {DType::kF32, {2}, {1, 1}}});
+  EXPECT_EQ(axis.status().message(), "DequantizeLinear: there is no axis 1");
+  EXPECT_FALSE(RunOperation("QuantizeLinear", {x, {DType::kI8, {}, {1}}}).ok());
+}
+
+}  // namespace
+}  // namespace kiln::graph::quantization_test
