@@ -43,7 +43,7 @@ def _cases():
 
 @pytest.fixture(scope="session")
 def golden(programs, start_with_triton, tmp_path_factory):
-    """The TTIR as Triton prints it, against Triton's compile of the Python function."""
+    """The TTIR as the plug-in sends it, against Triton's compile of the Python function."""
     folder = tmp_path_factory.mktemp("golden")
     answers = _compile(programs, start_with_triton, folder)
     reference = _Reference(start_with_triton)
@@ -59,19 +59,9 @@ def golden(programs, start_with_triton, tmp_path_factory):
     return Golden(folder, answers, reference)
 
 
-@pytest.fixture(scope="session")
-def stripped(programs, start_with_triton, tmp_path_factory):
-    """The TTIR without locations, against Triton's compile of that same text."""
-    folder = tmp_path_factory.mktemp("stripped")
-    answers = _compile(programs, start_with_triton, folder, "--strip-locations")
-    reference = _Reference(start_with_triton, "--requests", folder / "requests.jsonl")
-    reference.compile_all(folder / "reference")
-    return Golden(folder, answers, reference)
-
-
-def _compile(programs, start_with_triton, folder, *lowering):
+def _compile(programs, start_with_triton, folder):
     """Lowers the kernels and compiles them through a daemon; what kiln said, by backend."""
-    start_with_triton("lower.py", "--out", folder, *TARGETS, *lowering).finish()
+    start_with_triton("lower.py", "--out", folder, *TARGETS, "--locations", "plug-in").finish()
     with Daemon(programs, folder, descriptions=DESCRIPTIONS) as daemon:
         return {
             name: daemon.kiln("compile", "--requests", _requests_of(folder, name), "--emit", stages, "-o", folder / "kiln", "--json")
@@ -100,17 +90,14 @@ def _name_of_references():
 class _Reference:
     """Triton itself, in fresh processes."""
 
-    def __init__(self, start_with_triton, *source):
+    def __init__(self, start_with_triton):
         self._start = start_with_triton
-        self._source = source
 
     def compile_all(self, out):
         parts = len(os.sched_getaffinity(0))
-        processes = [
-            self._start("reference.py", "--out", out, "--part", f"{part}/{parts}", *TARGETS, *self._source) for part in range(parts)
-        ]
+        processes = [self._start("reference.py", "--out", out, "--part", f"{part}/{parts}", *TARGETS) for part in range(parts)]
         for process in processes:
             process.finish()
 
     def compile_again(self, case, out):
-        self._start("reference.py", "--kernels", case.kernel, "--targets", case.target, "--out", out, *self._source).finish()
+        self._start("reference.py", "--kernels", case.kernel, "--targets", case.target, "--out", out).finish()

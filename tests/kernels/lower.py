@@ -10,6 +10,7 @@ import argparse
 import inspect
 import json
 import pathlib
+import sys
 
 import catalog  # says so where there is no Triton
 
@@ -17,7 +18,18 @@ from triton._C.libtriton import ir
 from triton.compiler.compiler import make_backend
 
 
-def lower(instance, target, strip_locations=False):
+def _as_the_plug_in_writes_it(module):
+    # Only here: GPU machines have the kernels without the package.
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "client/python/kiln/_plugin"))
+    from ttir_text import text_of
+    sys.path.pop()
+    return text_of(module)
+
+
+TEXTS = {"mlir": str, "plug-in": _as_the_plug_in_writes_it, "none": lambda module: module.str_nodebug()}
+
+
+def lower(instance, target, locations="mlir"):
     """The text of the module after the `ttir` stage."""
     gpu = catalog.gpu_target(target)
     backend = make_backend(gpu)
@@ -34,13 +46,14 @@ def lower(instance, target, strip_locations=False):
         *target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
     )
     module = stages["ttir"](module, {})
-    return module.str_nodebug() if strip_locations else str(module)
+    return TEXTS[locations](module)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     catalog.add_arguments(parser)
-    parser.add_argument("--strip-locations", action="store_true", help="print the modules without source locations")
+    parser.add_argument("--locations", choices=TEXTS, default="mlir",
+                        help="in the text: those that MLIR prints (default), all that the plug-in sends, or none")
     parser.add_argument("--list", action="store_true", help="only print the name, the kernel and the target of each")
     arguments = parser.parse_args()
 
@@ -57,7 +70,7 @@ def main():
     for instance, target in catalog.chosen_cases(arguments):
         name = catalog.case_name(instance, target)
         path = out / f"{name}.ttir"
-        path.write_text(lower(instance, target, arguments.strip_locations))
+        path.write_text(lower(instance, target, arguments.locations))
         request = {
             "name": name,
             "source_file": str(path),

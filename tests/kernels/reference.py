@@ -1,29 +1,27 @@
-"""What Triton itself makes of the example kernels, in this process, with no Kiln anywhere: the golden test's truth.
+"""What Triton itself makes of the example kernels, in this process: the golden test's truth.
 
     <toolchain>/bin/python tests/kernels/reference.py --out DIR [--requests FILE] [--part I/N]
 
 Without --requests each kernel is compiled as a job would, from its Python function. With --requests each request's text is
 compiled instead, under the relative name kernel.ttir. Writes DIR/<name>.<stage> and DIR/<name>.json, Triton's metadata.
+As in a worker, ptxas finds no source file, whose time and size it would write into the line table.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import sys
 import tempfile
 
 import triton
-from triton.compiler import compiler
 
 import catalog
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "testing/jobs"))
+import blind_ptxas  # noqa: E402, F401
 
-class _SourceThatIsGone(compiler.IRSource):
-    """Removes the file once its text has been parsed."""
-
-    def __init__(self, path, context, backend):
-        super().__init__(path, context, backend)
-        os.unlink(path)
+sys.path.pop()
 
 
 def _write(out, name, compiled):
@@ -50,8 +48,7 @@ def _from_requests(path, arguments):
     chosen = {catalog.case_name(instance, target) for instance, target in catalog.chosen_cases(arguments)}
     requests = map(json.loads, pathlib.Path(path).read_text().splitlines())
     for request in (request for request in requests if request["name"] in chosen):
-        # The MLIR parser takes the file's name for the location of what carries none, so the name must be a fixed one. And ptxas
-        # writes that file's time into the line table, unless it is gone: main() sees to that.
+        # The MLIR parser takes the file's name for the location of what carries none, so the name must be a fixed one.
         pathlib.Path("kernel.ttir").write_text(pathlib.Path(request["source_file"]).read_text())
         yield request["name"], "kernel.ttir", catalog.gpu_target(request["target"]), request["options"]
 
@@ -77,8 +74,6 @@ def main():
     with tempfile.TemporaryDirectory() as private:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(private, "cache")
         os.chdir(private)
-        if requests:
-            compiler.IRSource = _SourceThatIsGone
         work = _from_requests(requests, arguments) if requests else _from_functions(arguments)
         for name, source, gpu, options in _part(work, arguments.part):
             _write(out, name, triton.compile(source, target=gpu, options=options))

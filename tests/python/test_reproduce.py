@@ -47,7 +47,7 @@ def requests(run_with_triton, tmp_path_factory):
 def requests_without_locations(run_with_triton, tmp_path_factory):
     """For cuda:100 and tensor cores ptxas gives one of two binaries, as its addresses fall."""
     folder = tmp_path_factory.mktemp("kernels")
-    run_with_triton("lower.py", "--kernels", "matmul_128x128x64", "--targets", "cuda:90,cuda:100", "--strip-locations", "--out", folder)
+    run_with_triton("lower.py", "--kernels", "matmul_128x128x64", "--targets", "cuda:90,cuda:100", "--locations", "none", "--out", folder)
     return folder / "requests.jsonl"
 
 

@@ -23,7 +23,7 @@ KERNELS = ("matmul_128x128x64", "attention_forward")
 @pytest.fixture(scope="module")
 def answers(daemon, run_with_triton, tmp_path_factory):
     folder = tmp_path_factory.mktemp("steady")
-    run_with_triton("lower.py", "--kernels", ",".join(KERNELS), "--targets", "cuda:100", "--strip-locations", "--out", folder)
+    run_with_triton("lower.py", "--kernels", ",".join(KERNELS), "--targets", "cuda:100", "--locations", "none", "--out", folder)
     requests = []
     for line in (folder / "requests.jsonl").read_text().splitlines():
         request = json.loads(line)

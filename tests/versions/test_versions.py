@@ -87,7 +87,7 @@ def compiled(daemon, tmp_path_factory):
         for kernels in (KERNELS_TESTED, KERNELS_BRIEFLY):
             targets = ",".join(target for target in TARGETS if target in CLAIMED[version] and kernels_for(target) == kernels)
             chosen = ("--kernels", ",".join(kernels), "--targets", targets)
-            run(version, "lower.py", *chosen, "--strip-locations", "--out", folder)
+            run(version, "lower.py", *chosen, "--locations", "none", "--out", folder)
             run(version, "reference.py", *chosen, "--requests", folder / "requests.jsonl", "--out", folder / "reference")
             lines += (folder / "requests.jsonl").read_text()
         (folder / "requests.jsonl").write_text(lines)
