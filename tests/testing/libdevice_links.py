@@ -1,11 +1,12 @@
 """Links each function of libdevice with a caller, as Triton does and as Kiln's workers do, and says where that differs.
 
-    <toolchain>/bin/python libdevice_links.py FIRST STEP
+    <toolchain>/bin/python libdevice_links.py STEP SIZE
 
-takes each STEP-th function from the FIRST on, and those that call another one. Prints the number of functions, and a line for each that
-differs: as it is linked, optimised for sm_90, or as PTX.
+takes each STEP-th function, and those that call another one. Compares each as it is linked, and groups of SIZE as they are optimised for
+sm_90 and as PTX. Prints the number of functions, and the names of those that differ.
 """
 
+import itertools
 import pathlib
 import re
 import sys
@@ -45,23 +46,49 @@ def module_of(text):
     return made, context, parsed
 
 
-def signature_of(name):
-    """(type of the result, types of the parameters) in MLIR's words."""
-    made, *_kept = module_of(f"module {{ llvm.func @{name}() }}")
+def signatures_of(names):
+    """By name, (type of the result, types of the parameters) in MLIR's words."""
+    made, *_kept = module_of("module {\n" + "".join(f"llvm.func @{name}()\n" for name in names) + "}")
     stock(made, [LIBDEVICE])
-    result, parameters = re.search(SIGNATURE.format(name), str(made), re.MULTILINE).groups()
-    named = [parameter.split()[0] for parameter in parameters.split(",") if parameter]
-    return [TYPES.get(each, each) for each in (result, *named)]
+    text = str(made)
+    signatures = {}
+    for name in names:
+        result, parameters = re.search(SIGNATURE.format(name), text, re.MULTILINE).groups()
+        named = [parameter.split()[0] for parameter in parameters.split(",") if parameter]
+        signatures[name] = [TYPES.get(each, each) for each in (result, *named)]
+    return signatures
 
 
-def linked(link, text):
-    """The module as it is linked, optimised, and as PTX."""
-    made, *_kept = module_of(text)
+def linked(link, signatures):
+    """A module with a caller of each function, and what has to outlive it."""
+    text = ""
+    for name, (result, *parameters) in signatures.items():
+        given = ", ".join(f"%{number}: {kind}" for number, kind in enumerate(parameters))
+        passed = ", ".join(f"%{number}" for number in range(len(parameters)))
+        kinds = ", ".join(parameters)
+        returned, value = ("", "") if result == "void" else (f" -> {result}", f" %r : {result}")
+        text += f"""
+  llvm.func @{name}({kinds}){returned}
+  llvm.func @call{name}({given}){returned} {{
+    {"%r = " if value else ""}llvm.call @{name}({passed}) : ({kinds}) -> {result if value else "()"}
+    llvm.return{value}
+  }}"""
+    made, *kept = module_of(f"module {{{text}\n}}")
     link(made, [LIBDEVICE])
-    texts = [str(made)]
+    return made, kept
+
+
+def linked_text(link, signatures):
+    made, _kept = linked(link, signatures)
+    return str(made)
+
+
+def optimised(link, signatures):
+    """As it is optimised, and as PTX."""
+    made, _kept = linked(link, signatures)
     llvm.optimize_module(made, llvm.OPTIMIZE_O3)
-    texts.append(str(made))
-    return [*texts, assembled(texts[-1])]
+    text = str(made)
+    return text, assembled(text)
 
 
 def assembled(text):
@@ -73,29 +100,23 @@ def assembled(text):
 
 
 def main():
-    first, step = map(int, sys.argv[1:])
+    step, size = map(int, sys.argv[1:])
     llvm.init_targets()
     assert in_part is not stock
     names = list(defined_functions(pathlib.Path(LIBDEVICE).read_bytes()))
-    chosen = sorted({*names[first::step], *CALLED} - {*CALLED.values()})
+    chosen = sorted({*names[::step], *CALLED} - {*CALLED.values()})
     print(len(chosen))
+    signatures = signatures_of(chosen)
     for name in chosen:
-        result, *parameters = signature_of(name)
-        given = ", ".join(f"%{number}: {kind}" for number, kind in enumerate(parameters))
-        passed = ", ".join(f"%{number}" for number in range(len(parameters)))
-        kinds = ", ".join(parameters)
-        returned, value = ("", "") if result == "void" else (f" -> {result}", f" %r : {result}")
-        text = f"""module {{
-  llvm.func @{name}({kinds}){returned}
-  llvm.func @caller({given}){returned} {{
-    {"%r = " if value else ""}llvm.call @{name}({passed}) : ({kinds}) -> {result if value else "()"}
-    llvm.return{value}
-  }}
-}}"""
-        stock_texts = linked(stock, text)
-        assert "define internal" in stock_texts[0], name
-        if linked(in_part, text) != stock_texts:
+        one = {name: signatures[name]}
+        text = linked_text(stock, one)
+        assert "define internal" in text, name
+        if linked_text(in_part, one) != text:
             print(name)
+    left = iter(signatures.items())
+    while group := dict(itertools.islice(left, size)):
+        if optimised(in_part, group) != optimised(stock, group):
+            print(*group)
 
 
 if __name__ == "__main__":
