@@ -37,7 +37,7 @@ MAY_INCLUDE = {
     "client/launch/driver": ("client/launch/artifact",),
     "client/launch": ("client/launch/driver",),
     "client/jax": ("client/launch",),
-    "client/graph/program": (),
+    "client/graph/program": ("storage/base",),
     "client/graph/segment": ("client/graph/program",),
     "client/graph/operators": ("client/graph/segment",),
     "client/graph/operators/layers": ("client/graph/operators",),

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/graph/c_api/c_edge.h"
+#include "storage/base/status.h"
 
 using namespace kiln::graph;  // NOLINT: this file is their interface
 
@@ -38,9 +39,8 @@ extern "C" {
 kiln_graph_code kiln_graph_bind(kiln_graph_plan* plan, kiln_launch_runtime* runtime, int32_t device,
                                 kiln_graph_bound** bound) {
   return Guarded({plan, runtime, bound}, [&]() -> absl::Status {
-    auto made = BoundPlan::Make(plan->plan, runtime, device);
-    if (!made.ok()) return made.status();
-    *bound = new kiln_graph_bound{*std::move(made)};
+    KILN_ASSIGN_OR_RETURN(auto made, BoundPlan::Make(plan->plan, runtime, device));
+    *bound = new kiln_graph_bound{std::move(made)};
     return absl::OkStatus();
   });
 }
@@ -76,7 +76,7 @@ kiln_graph_code kiln_graph_bound_get_workspace(const kiln_graph_bound* bound,
                                                const int64_t* symbols, uint32_t symbol_count,
                                                uint64_t* bytes) {
   return Guarded({bound, bytes}, [&]() -> absl::Status {
-    if (absl::Status status = CheckArray(symbols, symbol_count); !status.ok()) return status;
+    KILN_RETURN_IF_ERROR(CheckArray(symbols, symbol_count));
     const auto needed = bound->bound->WorkspaceBytes({symbols, symbol_count});
     if (needed.ok()) *bytes = *needed;
     return needed.status();
@@ -87,7 +87,7 @@ kiln_graph_code kiln_graph_bound_get_buffer_bytes(const kiln_graph_bound* bound,
                                                   const int64_t* symbols, uint32_t symbol_count,
                                                   uint64_t* bytes) {
   return Guarded({bound, bytes}, [&]() -> absl::Status {
-    if (absl::Status status = CheckArray(symbols, symbol_count); !status.ok()) return status;
+    KILN_RETURN_IF_ERROR(CheckArray(symbols, symbol_count));
     const auto needed = bound->bound->BufferBytes(buffer, {symbols, symbol_count});
     if (needed.ok()) *bytes = *needed;
     return needed.status();
@@ -99,7 +99,7 @@ kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
   return Guarded({bound, execution, next_step}, [&]() -> absl::Status {
     if (execution->size == sizeof *execution) return ExecuteGiven(*bound, *execution, *next_step);
     kiln_graph_execution known{};
-    if (absl::Status status = Read(execution, known); !status.ok()) return status;
+    KILN_RETURN_IF_ERROR(Read(execution, known));
     return ExecuteGiven(*bound, known, *next_step);
   });
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "client/graph/c_api/c_edge.h"
+#include "storage/base/status.h"
 
 using namespace kiln::graph;  // NOLINT: this file is their interface
 
@@ -42,14 +43,11 @@ absl::StatusOr<CompileConfig> CompileConfigOf(const kiln_graph_plan_options& opt
   if (options.target == nullptr) return absl::InvalidArgumentError("a plan needs a target");
   CompileConfig config{.target = options.target, .fast_math = options.fast_math != 0};
   for (const std::string& name : Listed(options.compilers)) {
-    const auto compiler = CompilerOf(name);
-    if (!compiler.ok()) return compiler.status();
-    config.available.push_back(*compiler);
+    KILN_ASSIGN_OR_RETURN(const auto compiler, CompilerOf(name));
+    config.available.push_back(compiler);
   }
   if (options.forced != nullptr) {
-    const auto compiler = CompilerOf(options.forced);
-    if (!compiler.ok()) return compiler.status();
-    config.forced = *compiler;
+    KILN_ASSIGN_OR_RETURN(config.forced, CompilerOf(options.forced));
   }
   return config;
 }
@@ -70,9 +68,8 @@ const char* KindOf(Language language) {
 
 absl::StatusOr<const MemoryLayout*> LayoutOf(kiln_graph_plan& plan) {
   if (!plan.layout) {
-    auto layout = MemoryLayout::Make(plan.plan);
-    if (!layout.ok()) return layout.status();
-    plan.layout = *std::move(layout);
+    KILN_ASSIGN_OR_RETURN(auto layout, MemoryLayout::Make(plan.plan));
+    plan.layout = std::move(layout);
   }
   return &*plan.layout;
 }
@@ -86,15 +83,12 @@ kiln_graph_code kiln_graph_plan_open(const kiln_graph_segment* segment,
                                      kiln_graph_plan** plan) {
   return Guarded({segment, options, plan}, [&]() -> absl::Status {
     kiln_graph_plan_options known{};
-    if (absl::Status status = Read(options, known); !status.ok()) return status;
-    auto plan_config = PlanConfigOf(known);
-    if (!plan_config.ok()) return plan_config.status();
-    auto compile_config = CompileConfigOf(known);
-    if (!compile_config.ok()) return compile_config.status();
-    auto made =
-        KernelPlan::Make(segment->segment, *std::move(plan_config), *std::move(compile_config));
-    if (!made.ok()) return made.status();
-    *plan = new kiln_graph_plan{.plan = *std::move(made)};
+    KILN_RETURN_IF_ERROR(Read(options, known));
+    KILN_ASSIGN_OR_RETURN(auto plan_config, PlanConfigOf(known));
+    KILN_ASSIGN_OR_RETURN(auto compile_config, CompileConfigOf(known));
+    KILN_ASSIGN_OR_RETURN(auto made, KernelPlan::Make(segment->segment, std::move(plan_config),
+                                                      std::move(compile_config)));
+    *plan = new kiln_graph_plan{.plan = std::move(made)};
     return absl::OkStatus();
   });
 }
@@ -119,12 +113,11 @@ kiln_graph_code kiln_graph_plan_get_key(kiln_graph_plan* plan, const char** key)
 
 kiln_graph_code kiln_graph_plan_get_info(kiln_graph_plan* plan, kiln_graph_plan_info* info) {
   return Guarded({plan, info}, [&]() -> absl::Status {
-    const auto layout = LayoutOf(*plan);
-    if (!layout.ok()) return layout.status();
+    KILN_ASSIGN_OR_RETURN(const auto layout, LayoutOf(*plan));
     return Write({.size = 0,
                   .steps = static_cast<uint32_t>(plan->plan.steps().size()),
                   .kernels = static_cast<uint32_t>(plan->plan.kernels().size()),
-                  .buffers = static_cast<uint32_t>((*layout)->buffers().size())},
+                  .buffers = static_cast<uint32_t>(layout->buffers().size())},
                  info);
   });
 }
@@ -133,8 +126,7 @@ kiln_graph_code kiln_graph_plan_get_step(kiln_graph_plan* plan, uint32_t number,
                                          kiln_graph_step* step) {
   return Guarded({plan, step}, [&]() -> absl::Status {
     const auto& steps = plan->plan.steps();
-    absl::Status status = CheckNumber(number, steps.size(), "steps");
-    if (!status.ok()) return status;
+    KILN_RETURN_IF_ERROR(CheckNumber(number, steps.size(), "steps"));
     const KernelStep& of = steps[number];
     kiln_graph_step known{};
     known.is_engines = of.is_engines ? 1 : 0;
@@ -150,8 +142,7 @@ kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t numbe
                                            kiln_graph_kernel* kernel) {
   return Guarded({plan, kernel}, [&]() -> absl::Status {
     const auto& kernels = plan->plan.kernels();
-    absl::Status status = CheckNumber(number, kernels.size(), "kernels");
-    if (!status.ok()) return status;
+    KILN_RETURN_IF_ERROR(CheckNumber(number, kernels.size(), "kernels"));
     const PlannedKernel& of = kernels[number];
     kiln_graph_kernel known{};
     known.num_warps = static_cast<uint32_t>(of.num_warps);
@@ -170,8 +161,7 @@ kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t numbe
 kiln_graph_code kiln_graph_plan_use_next_compiler(kiln_graph_plan* plan, uint32_t kernel,
                                                   const char* why) {
   return Guarded({plan, why}, [&]() -> absl::Status {
-    absl::Status status = CheckNumber(kernel, plan->plan.kernels().size(), "kernels");
-    if (!status.ok()) return status;
+    KILN_RETURN_IF_ERROR(CheckNumber(kernel, plan->plan.kernels().size(), "kernels"));
     plan->layout.reset();
     plan->explanation.clear();
     return plan->plan.UseNextCompiler(static_cast<int>(kernel), why);
@@ -181,11 +171,9 @@ kiln_graph_code kiln_graph_plan_use_next_compiler(kiln_graph_plan* plan, uint32_
 kiln_graph_code kiln_graph_plan_get_buffer(kiln_graph_plan* plan, uint32_t number,
                                            kiln_graph_buffer* buffer) {
   return Guarded({plan, buffer}, [&]() -> absl::Status {
-    const auto layout = LayoutOf(*plan);
-    if (!layout.ok()) return layout.status();
-    absl::Status status = CheckNumber(number, (*layout)->buffers().size(), "buffers");
-    if (!status.ok()) return status;
-    const PlanBuffer& of = (*layout)->buffers()[number];
+    KILN_ASSIGN_OR_RETURN(const auto layout, LayoutOf(*plan));
+    KILN_RETURN_IF_ERROR(CheckNumber(number, layout->buffers().size(), "buffers"));
+    const PlanBuffer& of = layout->buffers()[number];
     const Value& value = plan->plan.segment().values[static_cast<size_t>(of.value)];
     kiln_graph_buffer known{};
     known.value = of.value;

@@ -12,6 +12,7 @@
 #include "client/graph/segment/segment_json.h"
 #include "client/graph/segment/shape.h"
 #include "client/graph/segment/size_text.h"
+#include "storage/base/status.h"
 
 using namespace kiln::graph;  // NOLINT: this file is their interface
 
@@ -34,7 +35,7 @@ absl::Status SetRole(Value& value, uint32_t role) {
 
 absl::StatusOr<Symbol> SymbolOf(const kiln_graph_symbol* given) {
   kiln_graph_symbol known{};
-  if (absl::Status status = Read(given, known); !status.ok()) return status;
+  KILN_RETURN_IF_ERROR(Read(given, known));
   if (known.name == nullptr) return WrongCall("a symbol has no name");
   return Symbol{.name = known.name,
                 .min = known.min,
@@ -48,9 +49,8 @@ absl::StatusOr<std::vector<Size>> SizesOf(const char* const* texts, uint32_t ran
   std::vector<Size> sizes;
   for (uint32_t i = 0; i < rank; ++i) {
     if (texts[i] == nullptr) return WrongCall("a size is NULL");
-    auto size = ParseSize(texts[i], symbols);
-    if (!size.ok()) return size.status();
-    sizes.push_back(*std::move(size));
+    KILN_ASSIGN_OR_RETURN(auto size, ParseSize(texts[i], symbols));
+    sizes.push_back(std::move(size));
   }
   return sizes;
 }
@@ -80,7 +80,7 @@ absl::StatusOr<Value> ValueOf(const kiln_graph_value& given, const std::vector<S
       return WrongCall("value {}: {}", value.name, std::string(strides.status().message()));
     value.strides = *std::move(strides);
   }
-  if (absl::Status status = SetRole(value, given.role); !status.ok()) return status;
+  KILN_RETURN_IF_ERROR(SetRole(value, given.role));
   if (given.bytes != nullptr) {
     if (!value.is_constant) return WrongCall("value {}: constants alone have bytes", value.name);
     value.bytes = std::make_shared<const std::string>(static_cast<const char*>(given.bytes),
@@ -136,9 +136,8 @@ absl::Status AddOperation(Segment& segment, const kiln_graph_operation& given) {
   operation.name = given.name;
   operation.inputs.assign(given.inputs, given.inputs + given.input_count);
   if (given.attributes != nullptr) {
-    auto attributes = ReadAttributes(given.attributes);
-    if (!attributes.ok()) return attributes.status();
-    operation.attributes = *std::move(attributes);
+    KILN_ASSIGN_OR_RETURN(auto attributes, ReadAttributes(given.attributes));
+    operation.attributes = std::move(attributes);
   }
   if (given.kept_because != nullptr) operation.kept_because = given.kept_because;
   const size_t first_new = segment.values.size();
@@ -197,9 +196,8 @@ kiln_graph_code kiln_graph_segment_open_onnx(const char* path,
     OnnxOptions options;
     for (uint32_t i = 0; i < dimension_count; ++i) {
       if (dimensions[i] == nullptr) return WrongCall("dimension {} is NULL", i);
-      auto symbol = SymbolOf(dimensions[i]);
-      if (!symbol.ok()) return symbol.status();
-      options.dimensions.push_back(*std::move(symbol));
+      KILN_ASSIGN_OR_RETURN(auto symbol, SymbolOf(dimensions[i]));
+      options.dimensions.push_back(std::move(symbol));
     }
     auto read = ReadOnnx(path, options);
     if (read.ok()) *segment = new kiln_graph_segment{.segment = *std::move(read)};
@@ -210,10 +208,9 @@ kiln_graph_code kiln_graph_segment_open_onnx(const char* path,
 kiln_graph_code kiln_graph_segment_add_symbol(kiln_graph_segment* segment,
                                               const kiln_graph_symbol* symbol, int32_t* number) {
   return Guarded({segment, symbol}, [&]() -> absl::Status {
-    auto added = SymbolOf(symbol);
-    if (!added.ok()) return added.status();
+    KILN_ASSIGN_OR_RETURN(auto added, SymbolOf(symbol));
     auto& symbols = segment->segment.symbols;
-    symbols.push_back(*std::move(added));
+    symbols.push_back(std::move(added));
     if (number != nullptr) *number = static_cast<int32_t>(symbols.size() - 1);
     return absl::OkStatus();
   });
@@ -223,11 +220,10 @@ kiln_graph_code kiln_graph_segment_add_value(kiln_graph_segment* segment,
                                              const kiln_graph_value* value, int32_t* number) {
   return Guarded({segment, value}, [&]() -> absl::Status {
     kiln_graph_value known{};
-    if (absl::Status status = Read(value, known); !status.ok()) return status;
-    auto made = ValueOf(known, segment->segment.symbols);
-    if (!made.ok()) return made.status();
+    KILN_RETURN_IF_ERROR(Read(value, known));
+    KILN_ASSIGN_OR_RETURN(auto made, ValueOf(known, segment->segment.symbols));
     auto& values = segment->segment.values;
-    values.push_back(*std::move(made));
+    values.push_back(std::move(made));
     if (number != nullptr) *number = static_cast<int32_t>(values.size() - 1);
     return absl::OkStatus();
   });
@@ -237,7 +233,7 @@ kiln_graph_code kiln_graph_segment_add_operation(kiln_graph_segment* segment,
                                                  const kiln_graph_operation* operation) {
   return Guarded({segment, operation}, [&]() -> absl::Status {
     kiln_graph_operation known{};
-    if (absl::Status status = Read(operation, known); !status.ok()) return status;
+    KILN_RETURN_IF_ERROR(Read(operation, known));
     return AddOperation(segment->segment, known);
   });
 }
@@ -272,8 +268,7 @@ kiln_graph_code kiln_graph_segment_get_value(kiln_graph_segment* segment, int32_
                                              kiln_graph_value* value) {
   return Guarded({segment, value}, [&]() -> absl::Status {
     const auto& values = segment->segment.values;
-    absl::Status status = CheckNumber(number, values.size(), "values");
-    if (!status.ok()) return status;
+    KILN_RETURN_IF_ERROR(CheckNumber(number, values.size(), "values"));
     const Value& of = values[static_cast<size_t>(number)];
     segment->texts.clear();
     segment->sizes.clear();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "storage/base/status.h"
+
 namespace kiln::graph {
 namespace {
 
@@ -33,9 +35,8 @@ bool HasLoop(const LoopProgram& program) {
 }  // namespace
 
 absl::StatusOr<std::vector<Compiler>> UsableCompilers(const CompileConfig& config) {
-  const auto target = ParseTarget(config.target);
-  if (!target.ok()) return target.status();
-  const std::vector<Compiler> suitable = CompilersFor(*target);
+  KILN_ASSIGN_OR_RETURN(const auto target, ParseTarget(config.target));
+  const std::vector<Compiler> suitable = CompilersFor(target);
   if (config.forced) {
     if (std::ranges::count(suitable, *config.forced) > 0) return std::vector{*config.forced};
     return absl::InvalidArgumentError(
@@ -56,15 +57,14 @@ absl::StatusOr<std::vector<Compiler>> UsableCompilers(const CompileConfig& confi
 
 absl::StatusOr<std::vector<CompilerChoice>> ChoicesFor(const LoopProgram& program,
                                                        const CompileConfig& config) {
-  const auto usable = UsableCompilers(config);
-  if (!usable.ok()) return usable.status();
+  KILN_ASSIGN_OR_RETURN(const auto usable, UsableCompilers(config));
   if (config.forced) return std::vector<CompilerChoice>{{*config.forced, "it is forced"}};
   const Suits kind = HasLoop(program) ? Suits::kWithLoop : Suits::kWithoutLoop;
   std::vector<CompilerChoice> choices;
   for (const Preference& preference : kPreferences) {
     const bool suits = preference.suits == Suits::kAll || preference.suits == kind;
     const bool is_for_target = config.target.starts_with(preference.backend);
-    if (is_for_target && suits && std::ranges::count(*usable, preference.compiler) > 0) {
+    if (is_for_target && suits && std::ranges::count(usable, preference.compiler) > 0) {
       choices.push_back({preference.compiler, preference.why});
     }
   }

@@ -12,6 +12,7 @@
 #include "client/graph/emit/opencl.h"
 #include "client/graph/emit/ptx.h"
 #include "client/graph/emit/triton/triton_emitter.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -34,11 +35,10 @@ absl::StatusOr<EmittedKernel> Emit(Compiler compiler, const LoopProgram& program
 // Takes the first of `left` that can write the program. `why_not` is why those before could not.
 absl::Status TakeFirst(PlannedKernel& kernel, const CompileConfig& config,
                        std::vector<CompilerChoice> left, std::string why_not) {
-  const auto target = ParseTarget(config.target);
-  if (!target.ok()) return target.status();
+  KILN_ASSIGN_OR_RETURN(const auto target, ParseTarget(config.target));
   const EmitOptions options{.fast_math = config.fast_math,
-                            .backend = target->backend,
-                            .architecture = target->architecture};
+                            .backend = target.backend,
+                            .architecture = target.architecture};
   while (!left.empty()) {
     const CompilerChoice choice = left.front();
     left.erase(left.begin());
@@ -51,7 +51,7 @@ absl::Status TakeFirst(PlannedKernel& kernel, const CompileConfig& config,
     kernel.kernel = *std::move(emitted);
     kernel.compiler = choice.compiler;
     const bool is_triton = choice.compiler == Compiler::kTriton;
-    kernel.num_warps = is_triton ? std::max(kernel.kernel.threads / target->warp_size, 1) : 0;
+    kernel.num_warps = is_triton ? std::max(kernel.kernel.threads / target.warp_size, 1) : 0;
     kernel.why = why_not.empty() ? std::string(choice.why)
                                  : fmt::format("{}, since others cannot: {}", choice.why, why_not);
     kernel.left.clear();
@@ -102,9 +102,8 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopPro
                                                              const CompileConfig& config) {
   std::vector<PlannedKernel> kernels;
   for (LoopProgram& program : programs) {
-    auto choices = ChoicesFor(program, config);
-    if (!choices.ok()) return choices.status();
-    if (choices->empty()) {
+    KILN_ASSIGN_OR_RETURN(auto choices, ChoicesFor(program, config));
+    if (choices.empty()) {
       return absl::NotFoundError(
           fmt::format("{} cannot write a program with a loop", NamesOf(config.available)));
     }
@@ -112,8 +111,7 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopPro
     DropUnusedBuffers(program);
     kernel.buffers = TakeValues(program);
     kernel.program = std::move(program);
-    absl::Status status = TakeFirst(kernel, config, *std::move(choices), "");
-    if (!status.ok()) return status;
+    KILN_RETURN_IF_ERROR(TakeFirst(kernel, config, std::move(choices), ""));
     kernels.push_back(std::move(kernel));
   }
   return kernels;
@@ -123,7 +121,7 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopPro
 
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment, Plan& plan,
                                                      const CompileConfig& config) {
-  if (const auto usable = UsableCompilers(config); !usable.ok()) return usable.status();
+  KILN_RETURN_IF_ERROR(UsableCompilers(config).status());
   std::vector<PlannedKernel> kernels;
   std::map<int, std::string> refused;  // sections
   for (const Plan::Step& step : plan.order) {
@@ -168,12 +166,11 @@ std::string Explain(const std::vector<PlannedKernel>& kernels) {
 
 absl::Status UseNextCompiler(PlannedKernel& kernel, const CompileConfig& config,
                              std::string_view why) {
-  auto choices = ChoicesFor(kernel.program, config);
-  if (!choices.ok()) return choices.status();
-  std::erase_if(*choices, [&](const CompilerChoice& choice) {
+  KILN_ASSIGN_OR_RETURN(auto choices, ChoicesFor(kernel.program, config));
+  std::erase_if(choices, [&](const CompilerChoice& choice) {
     return std::ranges::count(kernel.left, choice.compiler) == 0;
   });
-  return TakeFirst(kernel, config, *std::move(choices),
+  return TakeFirst(kernel, config, std::move(choices),
                    fmt::format("{}: {}", NameOf(kernel.compiler), why));
 }
 

@@ -2,37 +2,23 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <variant>
 
-#include "absl/status/status.h"
-#include "client/graph/operators/broadcast.h"
 #include "client/graph/operators/constant_elements.h"
-#include "client/graph/operators/op_table.h"
+#include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
 
 namespace kiln::graph {
 namespace {
 
-absl::Status WrongConstant(const Operation& operation, std::string_view what) {
-  return absl::InvalidArgumentError(fmt::format("{}: {}", operation.name, what));
-}
-
-using Types = absl::StatusOr<std::vector<TensorType>>;
-
-Types OneOutput(DType type, std::vector<Size> shape) {
-  return std::vector<TensorType>{{type, std::move(shape)}};
-}
-
 // The first input as a shape.
-absl::StatusOr<std::vector<Size>> ShapeInput(const Segment& segment, const Operation& operation) {
-  const Value* value = InputAt(segment, operation, 0);
-  const auto elements = value == nullptr ? std::nullopt : ConstantElements(*value);
+absl::StatusOr<Shape> ShapeInput(const Operands& operands) {
+  const auto elements = ConstantElements(operands.Input(0));
   if (!elements) {
-    return WrongConstant(operation, "input 0, the shape, has to be a constant with its elements");
+    return operands.Error("input 0, the shape, has to be a constant with its elements");
   }
-  std::vector<Size> shape;
+  Shape shape;
   for (const double extent : *elements) {
-    if (extent < 0) return WrongConstant(operation, "a dimension is negative");
+    if (extent < 0) return operands.Error("a dimension is negative");
     shape.emplace_back(static_cast<int64_t>(extent));
   }
   return shape;
@@ -40,200 +26,138 @@ absl::StatusOr<std::vector<Size>> ShapeInput(const Segment& segment, const Opera
 
 // --- Filled with one number ---
 
-Types FilledOutputs(const Segment& segment, const Operation& operation) {
-  auto shape = ShapeInput(segment, operation);
-  if (!shape.ok()) return shape.status();
-  const auto type = DTypeAttribute(operation, "dtype");
-  if (!type) return WrongConstant(operation, "attribute \"dtype\" names no type");
-  return OneOutput(*type, *std::move(shape));
+absl::StatusOr<Outputs> FilledOutputs(const Operands& operands) {
+  KILN_ASSIGN_OR_RETURN(Shape shape, ShapeInput(operands));
+  return Outputs{{operands.Type("dtype").value_or(DType::kF32), std::move(shape)}};
 }
 
-absl::StatusOr<int> FilledElement(const Operation& operation, int, const Position&,
-                                  Elements& elements) {
-  const Attribute& value = *FindAttribute(operation, "value");
-  const auto type = DTypeAttribute(operation, "dtype");
-  if (!type) return WrongConstant(operation, "attribute \"dtype\" names no type");
-  if (const auto* integer = std::get_if<int64_t>(&value)) {
-    return elements.builder().Integer(*type, *integer);
-  }
-  if (const auto* number = std::get_if<double>(&value)) {
-    return elements.builder().Constant(*type, *number);
-  }
-  return WrongConstant(operation, "attribute \"value\" is no number");
+int FilledElement(ElementEmitter& e, int, const Position&) {
+  const DType type = e.Output(0).type;
+  if (const auto integer = e.Ints("value")) return e.make().Integer(type, integer->front());
+  return e.Number(type, e.Float("value", 0));
 }
 
-Types FillOutputs(const Segment& segment, const Operation& operation) {
-  auto shape = ShapeInput(segment, operation);
-  if (!shape.ok()) return shape.status();
-  const Value* value = InputAt(segment, operation, 1);
-  if (value == nullptr) return WrongConstant(operation, "input 1 is missing");
-  return OneOutput(value->type, *std::move(shape));
+absl::StatusOr<Outputs> FillOutputs(const Operands& operands) {
+  KILN_ASSIGN_OR_RETURN(Shape shape, ShapeInput(operands));
+  return Outputs{{operands.TypeOf(1), std::move(shape)}};
 }
 
-absl::StatusOr<int> FillElement(const Operation& operation, int, const Position&,
-                                Elements& elements) {
-  const Value& value = *InputAt(elements.segment(), operation, 1);
-  const Position zeros(value.shape.size(), elements.builder().SizeOf(0));
-  return elements.Read(operation.inputs[1], zeros);
+int FillElement(ElementEmitter& e, int, const Position&) {
+  return e.Read(1, Position(e.ShapeOf(1).size(), e.Of(0)));
 }
 
 // --- Like another tensor ---
 
-DType TypeLike(const Segment& segment, const Operation& operation) {
-  return DTypeAttribute(operation, "dtype").value_or(InputAt(segment, operation, 0)->type);
-}
-
-Types LikeOutputs(const Segment& segment, const Operation& operation) {
-  const Value* like = InputAt(segment, operation, 0);
-  if (like == nullptr) return WrongConstant(operation, "input 0 is missing");
-  return OneOutput(TypeLike(segment, operation), like->shape);
+absl::StatusOr<Outputs> LikeOutputs(const Operands& operands) {
+  return Outputs{{operands.Type("dtype").value_or(operands.TypeOf(0)), operands.ShapeOf(0)}};
 }
 
 template <int kNumber>
-absl::StatusOr<int> LikeElement(const Operation& operation, int, const Position&,
-                                Elements& elements) {
-  return elements.builder().Integer(TypeLike(elements.segment(), operation), kNumber);
+int LikeElement(ElementEmitter& e, int, const Position&) {
+  return e.make().Integer(e.Output(0).type, kNumber);
 }
 
-Types EyeOutputs(const Segment& segment, const Operation& operation) {
-  const Value* like = InputAt(segment, operation, 0);
-  if (like != nullptr && like->shape.size() != 2) {
-    return WrongConstant(operation, "the input has to have two dimensions");
-  }
-  return LikeOutputs(segment, operation);
+absl::StatusOr<Outputs> EyeOutputs(const Operands& operands) {
+  if (operands.Rank(0) != 2) return operands.Error("the input has to have two dimensions");
+  return LikeOutputs(operands);
 }
 
-absl::StatusOr<int> EyeElement(const Operation& operation, int, const Position& position,
-                               Elements& elements) {
-  ProgramBuilder& builder = elements.builder();
-  const Attribute& k = *FindAttribute(operation, "k");
-  const auto* diagonal = std::get_if<int64_t>(&k);
-  if (diagonal == nullptr) return WrongConstant(operation, "attribute \"k\" is no integer");
-  const int column = builder.Binary(Opcode::kAdd, position[0], builder.SizeOf(*diagonal));
-  const DType type = TypeLike(elements.segment(), operation);
-  return builder.Select(builder.Binary(Opcode::kEqual, position[1], column),
-                        builder.Integer(type, 1), builder.Integer(type, 0));
+int EyeElement(ElementEmitter& e, int, const Position& position) {
+  const int is_one = e.Equal(position[1], e.Add(position[0], e.Of(e.Int("k", 0))));
+  const DType type = e.Output(0).type;
+  return e.Select(is_one, e.make().Integer(type, 1), e.make().Integer(type, 0));
 }
 
 // --- Range ---
 
-Types RangeOutputs(const Segment& segment, const Operation& operation) {
+absl::StatusOr<Outputs> RangeOutputs(const Operands& operands) {
   std::vector<double> ends;
   for (size_t i = 0; i < 3; ++i) {
-    const Value* value = InputAt(segment, operation, i);
-    const auto elements = value == nullptr ? std::nullopt : ConstantElements(*value);
+    const auto elements = ConstantElements(operands.Input(i));
     if (!elements || elements->size() != 1) {
-      return WrongConstant(operation, fmt::format("input {} has to be a constant number", i));
+      return operands.Error(fmt::format("input {} has to be a constant number", i));
     }
     ends.push_back(elements->front());
   }
-  if (ends[2] == 0) return WrongConstant(operation, "the step is 0");
+  if (ends[2] == 0) return operands.Error("the step is 0");
   const double count = std::ceil((ends[1] - ends[0]) / ends[2]);
-  if (!(count < 0x1p48)) return WrongConstant(operation, "it has too many elements");
-  return OneOutput(InputAt(segment, operation, 0)->type,
-                   {Size(static_cast<int64_t>(std::fmax(count, 0)))});
+  if (!(count < 0x1p48)) return operands.Error("it has too many elements");
+  return Outputs{{operands.TypeOf(0), {static_cast<int64_t>(std::fmax(count, 0))}}};
 }
 
-absl::StatusOr<int> RangeElement(const Operation& operation, int, const Position& position,
-                                 Elements& elements) {
-  ProgramBuilder& builder = elements.builder();
-  const DType type = InputAt(elements.segment(), operation, 0)->type;
-  const DType compute = FactsOf(type).compute;
+int RangeElement(ElementEmitter& e, int, const Position& position) {
+  const DType type = FactsOf(e.TypeOf(0)).compute;
   const auto number = [&](size_t input) {
-    const auto all = ConstantElements(*InputAt(elements.segment(), operation, input));
-    return builder.Constant(compute, all->front());
+    return e.Number(type, ConstantElements(e.Input(input))->front());
   };
-  const int step = builder.Cast(compute, position[0]);
-  const int distance = builder.Binary(Opcode::kMultiply, step, number(2));
-  return builder.Cast(type, builder.Binary(Opcode::kAdd, number(0), distance));
+  return e.Add(number(0), e.Multiply(e.Cast(type, position[0]), number(2)));
 }
 
 // --- Constant ---
 
 // The numbers of the only attribute that is given. Lists of integers are i64, of floats f32.
 struct ConstantNumbers {
-  DType type = DType::kI64;
+  bool is_float = false;
   bool is_list = false;
   std::vector<double> floats;
   std::vector<int64_t> integers;
+  size_t size() const { return is_float ? floats.size() : integers.size(); }
 };
 
-absl::StatusOr<ConstantNumbers> NumbersOf(const Operation& operation) {
+absl::StatusOr<ConstantNumbers> NumbersOf(const Operands& operands) {
   ConstantNumbers numbers;
-  if (operation.attributes.size() != 1) {
-    return WrongConstant(operation, "it takes one attribute, the value");
-  }
-  const Attribute& value = operation.attributes.begin()->second;
-  if (std::holds_alternative<std::string>(value)) {
-    return WrongConstant(operation, "a string is no number");
-  }
-  if (const auto* one = std::get_if<int64_t>(&value)) numbers.integers = {*one};
-  if (const auto* one = std::get_if<double>(&value)) numbers.floats = {*one};
-  if (const auto* all = std::get_if<std::vector<int64_t>>(&value)) numbers.integers = *all;
-  if (const auto* all = std::get_if<std::vector<double>>(&value)) numbers.floats = *all;
-  if (operation.attributes.begin()->first.starts_with("value_float")) {
-    numbers.type = DType::kF32;
-    if (numbers.floats.empty()) {
-      numbers.floats.assign(numbers.integers.begin(), numbers.integers.end());
+  int given = 0;
+  for (const std::string_view name : {"value_float", "value_floats", "value_int", "value_ints"}) {
+    if (!operands.HasAttribute(name)) continue;
+    ++given;
+    numbers.is_list = name.ends_with('s');
+    numbers.is_float = name.starts_with("value_float");
+    if (numbers.is_float) {
+      KILN_ASSIGN_OR_RETURN(const auto floats, operands.NumbersOrInput(name, 0));
+      numbers.floats = floats.value_or(std::vector<double>());
+    } else {
+      numbers.integers = operands.Ints(name).value_or(std::vector<int64_t>());
     }
   }
-  numbers.is_list = value.index() >= 3;
+  if (given != 1) return operands.Error("it takes one attribute, the value");
   return numbers;
 }
 
-Types ConstantOutputs(const Segment&, const Operation& operation) {
-  const auto numbers = NumbersOf(operation);
-  if (!numbers.ok()) return numbers.status();
-  const size_t count =
-      numbers->type == DType::kI64 ? numbers->integers.size() : numbers->floats.size();
-  std::vector<Size> shape;
-  if (numbers->is_list) shape.emplace_back(static_cast<int64_t>(count));
-  return OneOutput(numbers->type, std::move(shape));
+absl::StatusOr<Outputs> ConstantOutputs(const Operands& operands) {
+  KILN_ASSIGN_OR_RETURN(const ConstantNumbers numbers, NumbersOf(operands));
+  Shape shape;
+  if (numbers.is_list) shape.emplace_back(static_cast<int64_t>(numbers.size()));
+  return Outputs{{numbers.is_float ? DType::kF32 : DType::kI64, std::move(shape)}};
 }
 
 // A list becomes a chain of selects.
-absl::StatusOr<int> ConstantElement(const Operation& operation, int, const Position& position,
-                                    Elements& elements) {
-  const auto numbers = NumbersOf(operation);
-  if (!numbers.ok()) return numbers.status();
-  ProgramBuilder& builder = elements.builder();
-  const bool is_float = numbers->type == DType::kF32;
-  const size_t count = is_float ? numbers->floats.size() : numbers->integers.size();
+absl::StatusOr<int> ConstantElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const ConstantNumbers numbers, NumbersOf(e));
   const auto number = [&](size_t i) {
-    return is_float ? builder.Constant(DType::kF32, numbers->floats[i])
-                    : builder.Integer(DType::kI64, numbers->integers[i]);
+    return numbers.is_float ? e.Number(DType::kF32, numbers.floats[i])
+                            : e.make().Integer(DType::kI64, numbers.integers[i]);
   };
-  if (count == 0) return builder.Integer(numbers->type, 0);
-  int element = number(count - 1);
-  for (size_t i = count - 1; i-- > 0;) {
-    const int here = builder.SizeOf(static_cast<int64_t>(i));
-    const int is_here = builder.Binary(Opcode::kEqual, position[0], here);
-    element = builder.Select(is_here, number(i), element);
+  if (numbers.size() == 0) return e.Of(0);
+  int element = number(numbers.size() - 1);
+  for (size_t i = numbers.size() - 1; i-- > 0;) {
+    const int is_here = e.Equal(position[0], e.Of(static_cast<int64_t>(i)));
+    element = e.Select(is_here, number(i), element);
   }
   return element;
 }
 
-struct NamedConstantRule {
-  std::string_view name;
-  LoweringRule rule;
-};
-constexpr NamedConstantRule kConstantRules[] = {
-    {"Constant", {.outputs = ConstantOutputs, .element = ConstantElement}},
-    {"ConstantOfShape", {.outputs = FilledOutputs, .element = FilledElement}},
-    {"Fill", {.outputs = FillOutputs, .element = FillElement}},
-    {"ZerosLike", {.outputs = LikeOutputs, .element = LikeElement<0>}},
-    {"OnesLike", {.outputs = LikeOutputs, .element = LikeElement<1>}},
-    {"EyeLike", {.outputs = EyeOutputs, .element = EyeElement}},
-    {"Range", {.outputs = RangeOutputs, .element = RangeElement}},
+constexpr NamedRule kConstants[] = {
+    {"Constant", {Infer<ConstantOutputs>, Emit<ConstantElement>}},
+    {"ConstantOfShape", {Infer<FilledOutputs>, Emit<FilledElement>}},
+    {"Fill", {Infer<FillOutputs>, Emit<FillElement>}},
+    {"ZerosLike", {Infer<LikeOutputs>, Emit<LikeElement<0>>}},
+    {"OnesLike", {Infer<LikeOutputs>, Emit<LikeElement<1>>}},
+    {"EyeLike", {Infer<EyeOutputs>, Emit<EyeElement>}},
+    {"Range", {Infer<RangeOutputs>, Emit<RangeElement>}},
 };
 
 }  // namespace
 
-const LoweringRule* FindConstantRule(std::string_view op) {
-  for (const NamedConstantRule& named : kConstantRules) {
-    if (named.name == op) return &named.rule;
-  }
-  return nullptr;
-}
+std::span<const NamedRule> ConstantRules() { return kConstants; }
 
 }  // namespace kiln::graph

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -81,14 +82,11 @@ absl::StatusOr<EinsumPlan> EinsumPlanOf(const Operands& operands) {
     const size_t named = terms[i].size() - (has_ellipsis ? kEllipsis.size() : 0);
     if (named > rank) return operands.Error(fmt::format("\"{}\" has too many labels", terms[i]));
     if (has_ellipsis) ellipsis = std::max(ellipsis, rank - named);
-    const auto labels = WithoutEllipsis(operands, terms[i], rank - named);
-    if (!labels.ok()) return labels.status();
-    if (auto status = AddLabels(operands, *labels, i, plan); !status.ok()) return status;
+    KILN_ASSIGN_OR_RETURN(const auto labels, WithoutEllipsis(operands, terms[i], rank - named));
+    KILN_RETURN_IF_ERROR(AddLabels(operands, labels, i, plan));
   }
   const std::string output = sides.size() == 2 ? sides[1] : ImplicitOutput(terms);
-  auto labels = WithoutEllipsis(operands, output, ellipsis);
-  if (!labels.ok()) return labels.status();
-  plan.output = *std::move(labels);
+  KILN_ASSIGN_OR_RETURN(plan.output, WithoutEllipsis(operands, output, ellipsis));
   for (const char label : plan.output) {
     if (!plan.extents.contains(label) || std::ranges::count(plan.output, label) > 1) {
       return operands.Error(fmt::format("the output's label {} is not one of an input", label));
@@ -98,44 +96,37 @@ absl::StatusOr<EinsumPlan> EinsumPlanOf(const Operands& operands) {
 }
 
 absl::StatusOr<Outputs> EinsumOutputs(const Operands& operands) {
-  const auto plan = EinsumPlanOf(operands);
-  if (!plan.ok()) return plan.status();
+  KILN_ASSIGN_OR_RETURN(const auto plan, EinsumPlanOf(operands));
   Shape shape;
-  for (const char label : plan->output) shape.push_back(plan->extents.at(label));
+  for (const char label : plan.output) shape.push_back(plan.extents.at(label));
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
-int EinsumElement(ElementEmitter& e, int, const Position& position) {
-  const auto plan = EinsumPlanOf(e);
-  if (!plan.ok()) {
-    e.Fail(plan.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> EinsumElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto plan, EinsumPlanOf(e));
   std::map<char, int> places;
-  for (size_t i = 0; i < position.size(); ++i) places[plan->output[i]] = position[i];
+  for (size_t i = 0; i < position.size(); ++i) places[plan.output[i]] = position[i];
   std::vector<Loop> loops;
-  for (const auto& [label, extent] : plan->extents) {
+  for (const auto& [label, extent] : plan.extents) {
     if (places.contains(label)) continue;
     loops.push_back(e.NewLoop(extent));
     places[label] = loops.back().at;
   }
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
   int product = -1;
-  for (size_t i = 0; i < plan->inputs.size(); ++i) {
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
     Position source;
-    for (const char label : plan->inputs[i]) source.push_back(places.at(label));
+    for (const char label : plan.inputs[i]) source.push_back(places.at(label));
     const int factor = e.ReadAs(type, i, e.Broadcast(i, source));
     product = i == 0 ? factor : e.Multiply(product, factor);
   }
   return e.Sum(product, loops);
 }
 
-constexpr LoweringRule kEinsumRule = {Infer<EinsumOutputs>, Emit<EinsumElement>};
+constexpr NamedRule kEinsum[] = {{"Einsum", {Infer<EinsumOutputs>, Emit<EinsumElement>}}};
 
 }  // namespace
 
-const LoweringRule* FindEinsumRule(std::string_view op) {
-  return op == "Einsum" ? &kEinsumRule : nullptr;
-}
+std::span<const NamedRule> EinsumRules() { return kEinsum; }
 
 }  // namespace kiln::graph

@@ -7,7 +7,7 @@ namespace kiln::graph {
 int ElementEmitter::Read(size_t input, const Position& position) {
   auto element = elements_.Read(Number(input), position);
   if (element.ok()) return *element;
-  Fail(element.status());
+  if (status_.ok()) status_ = element.status();
   return make_.Integer(TypeOf(input), 0);
 }
 
@@ -35,10 +35,6 @@ Position ElementEmitter::Broadcast(size_t input, const Position& position) const
     if (shape[i] == Size(1)) own[i] = Of(0);
   }
   return own;
-}
-
-void ElementEmitter::Fail(absl::Status status) {
-  if (status_.ok()) status_ = std::move(status);
 }
 
 absl::StatusOr<int> ElementEmitter::Result(int value) const {

@@ -1,10 +1,10 @@
 // Emits the element of one output: Operands, and short words for instructions.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "client/graph/operators/operands.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 
@@ -34,7 +34,6 @@ class ElementEmitter : public Operands {
   int ReadIndex(size_t input, const Position& position, const Size& extent);
   // The position in an input that is broadcast, aligned at the last dimension.
   Position Broadcast(size_t input, const Position& position) const;
-  void Fail(absl::Status status);
   absl::StatusOr<int> Result(int value) const;
 
   Loop NewLoop(const Size& extent);
@@ -72,12 +71,13 @@ class ElementEmitter : public Operands {
 };
 
 // From a rule on an emitter to one that LoweringRule takes. The result is cast to the output's
-// type.
-template <int (*kRule)(ElementEmitter&, int output, const Position&)>
+// type. The rule is (ElementEmitter&, int output, const Position&) and gives an int or a StatusOr
+// of one.
+template <auto kRule>
 absl::StatusOr<int> Emit(const Operation& operation, int output, const Position& position,
                          Elements& elements) {
   ElementEmitter emit(operation, elements);
-  const int value = kRule(emit, output, position);
+  KILN_ASSIGN_OR_RETURN(const int value, absl::StatusOr<int>(kRule(emit, output, position)));
   const auto number = static_cast<size_t>(operation.outputs[static_cast<size_t>(output)]);
   return emit.Result(emit.Cast(elements.segment().values[number].type, value));
 }

@@ -1,12 +1,8 @@
 // Operators that the table's expressions describe.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <utility>
-
-#include "absl/status/status.h"
-#include "client/graph/operators/broadcast.h"
 #include "client/graph/operators/constant_elements.h"
+#include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/fp8_cast.h"
 #include "client/graph/operators/op_table.h"
 #include "client/graph/operators/rules.h"
@@ -14,10 +10,6 @@
 
 namespace kiln::graph {
 namespace {
-
-absl::Status WrongOperation(const Operation& operation, std::string_view what) {
-  return absl::InvalidArgumentError(fmt::format("{}: {}", operation.name, what));
-}
 
 bool IsTaken(const Operator& op, DType type) {
   if (type == DType::kBool) return op.takes_bool;
@@ -31,87 +23,100 @@ bool IsComputedWith(const Operator& op, size_t input) {
   return op.name != "Where" || input > 0;
 }
 
+// The type that holds the values of both, as PyTorch has it.
+DType PromotedType(DType one, DType two) {
+  if (one == two) return one;
+  const DTypeFacts& a = FactsOf(one);
+  const DTypeFacts& b = FactsOf(two);
+  if (a.kind != b.kind && (a.kind == DTypeClass::kFloat || b.kind == DTypeClass::kFloat)) {
+    return a.kind == DTypeClass::kFloat ? one : two;
+  }
+  if (a.kind == b.kind) {
+    if (a.bits != b.bits) return a.bits > b.bits ? one : two;
+    return DType::kF32;  // two narrow floats, neither of which holds the other
+  }
+  if (one == DType::kBool || two == DType::kBool) return one == DType::kBool ? two : one;
+  const bool one_is_signed = a.kind == DTypeClass::kSigned;
+  const DTypeFacts& sign = one_is_signed ? a : b;
+  const int bits = one_is_signed ? b.bits : a.bits;
+  if (sign.bits > bits) return sign.type;
+  if (bits < 8) return DType::kI8;
+  if (bits < 16) return DType::kI16;
+  return bits < 32 ? DType::kI32 : DType::kI64;
+}
+
 // What the operator works on, before it is widened to a type that computes.
-absl::StatusOr<DType> CommonType(const Operator& op, const Segment& segment,
-                                 const Operation& operation) {
+absl::StatusOr<DType> CommonType(const Operator& op, const Operands& operands) {
   std::optional<DType> common;
-  for (size_t i = 0; i < operation.inputs.size(); ++i) {
-    const Value* value = InputAt(segment, operation, i);
-    if (value == nullptr || !IsComputedWith(op, i)) continue;
-    if (!IsTaken(op, value->type)) {
-      return WrongOperation(operation,
-                            fmt::format("input {} has type {}, which it does not take; cast it", i,
-                                        FactsOf(value->type).name));
+  for (size_t i = 0; i < operands.inputs(); ++i) {
+    if (!operands.Has(i) || !IsComputedWith(op, i)) continue;
+    const DType type = operands.TypeOf(i);
+    if (!IsTaken(op, type)) {
+      return operands.Error(fmt::format("input {} has type {}, which it does not take; cast it", i,
+                                        FactsOf(type).name));
     }
     const bool is_lead = op.dtype == DTypeRule::kFirst && common;
-    if (!is_lead) common = common ? PromotedType(*common, value->type) : value->type;
+    if (!is_lead) common = common ? PromotedType(*common, type) : type;
   }
-  if (!common) return WrongOperation(operation, "an input is missing");
+  if (!common) return operands.Error("an input is missing");
   return *common;
 }
 
-absl::StatusOr<DType> OutputType(const Operator& op, const Segment& segment,
-                                 const Operation& operation) {
-  const auto common = CommonType(op, segment, operation);
-  if (!common.ok()) return common.status();
+absl::StatusOr<DType> OutputType(const Operator& op, const Operands& operands) {
+  KILN_ASSIGN_OR_RETURN(const DType common, CommonType(op, operands));
   switch (op.dtype) {
     case DTypeRule::kBool:
       return DType::kBool;
-    case DTypeRule::kSecond: {
-      const Value* second = InputAt(segment, operation, 1);
-      if (second == nullptr) return WrongOperation(operation, "input 1 is missing");
-      return second->type;
-    }
+    case DTypeRule::kSecond:
+      return operands.TypeOf(1);
     case DTypeRule::kAttribute: {
-      const auto type = DTypeAttribute(operation, "to");
-      if (!type) return WrongOperation(operation, "attribute \"to\" names no type");
+      const auto type = operands.Type("to");
+      if (!type) return operands.Error("attribute \"to\" names no type");
       return *type;
     }
     default:
-      return *common;
+      return common;
   }
 }
 
 // Whether the input may be another number than 0.
-bool MayBeNonzero(const Segment& segment, const Operation& operation, size_t input) {
-  const Value* value = InputAt(segment, operation, input);
-  const auto elements = value == nullptr ? std::nullopt : ConstantElements(*value);
+bool MayBeNonzero(const Operands& operands, size_t input) {
+  const auto elements =
+      operands.Has(input) ? ConstantElements(operands.Input(input)) : std::nullopt;
   return !elements || *elements != std::vector<double>{0};
 }
 
 // Input 2 of Dropout turns training on; input 1 is the part that is dropped then.
-bool Trains(const Operator& op, const Segment& segment, const Operation& operation) {
-  return op.name == "Dropout" && InputAt(segment, operation, 2) != nullptr &&
-         MayBeNonzero(segment, operation, 2) && MayBeNonzero(segment, operation, 1);
+bool Trains(const Operator& op, const Operands& operands) {
+  return op.name == "Dropout" && operands.Has(2) && MayBeNonzero(operands, 2) &&
+         MayBeNonzero(operands, 1);
 }
 
-absl::StatusOr<std::vector<TensorType>> ElementwiseOutputs(const Segment& segment,
-                                                           const Operation& operation) {
-  const Operator& op = *FindOperator(operation.name);
-  const Value* first = InputAt(segment, operation, 0);
-  if (first == nullptr) return WrongOperation(operation, "input 0 is missing");
-  if (Trains(op, segment, operation)) {
-    return absl::UnimplementedError("Dropout: training needs random numbers, which Kiln lacks");
+absl::StatusOr<Outputs> ElementwiseOutputs(const Operands& operands) {
+  const Operator& op = *FindOperator(operands.operation().name);
+  if (Trains(op, operands)) {
+    return operands.Missing("training needs random numbers, which Kiln lacks");
   }
-  const auto type = OutputType(op, segment, operation);
-  if (!type.ok()) return type.status();
-  if (op.name == "BitCast" && FactsOf(*type).bits != FactsOf(first->type).bits) {
-    return absl::UnimplementedError("BitCast: types of other sizes are not lowered");
+  KILN_ASSIGN_OR_RETURN(const DType type, OutputType(op, operands));
+  if (op.name == "BitCast" && FactsOf(type).bits != FactsOf(operands.TypeOf(0)).bits) {
+    return operands.Missing("types of other sizes are not lowered");
   }
-  std::vector<Size> shape = first->shape;
-  for (size_t i = 1; i < operation.inputs.size(); ++i) {
-    const Value* value = InputAt(segment, operation, i);
-    if (value == nullptr) continue;
+  Shape shape = operands.ShapeOf(0);
+  for (size_t i = 1; i < operands.inputs(); ++i) {
+    if (!operands.Has(i)) continue;
     const bool is_spread = op.broadcast != BroadcastRule::kToFirst || IsComputedWith(op, i);
     if (!is_spread) continue;
-    auto both = BroadcastShapes(shape, value->shape, segment.symbols);
-    if (!both.ok()) return WrongOperation(operation, std::string(both.status().message()));
+    auto both = BroadcastShape(shape, operands.ShapeOf(i));
+    if (!both) {
+      return operands.Error(fmt::format("shapes {} and {} do not fit each other",
+                                        operands.Text(shape), operands.Text(operands.ShapeOf(i))));
+    }
     shape = *std::move(both);
   }
-  if (op.broadcast == BroadcastRule::kToFirst && shape != first->shape) {
-    return WrongOperation(operation, "inputs have to fit the first one's shape");
+  if (op.broadcast == BroadcastRule::kToFirst && shape != operands.ShapeOf(0)) {
+    return operands.Error("inputs have to fit the first one's shape");
   }
-  std::vector<TensorType> outputs = {{*type, shape}};
+  Outputs outputs = {{type, shape}};
   if (op.outputs_max > 1) outputs.push_back({DType::kBool, std::move(shape)});  // Dropout's mask
   return outputs;
 }
@@ -131,107 +136,82 @@ int CastThroughCompute(DType type, int value, ProgramBuilder& builder) {
 
 class ElementwiseElement {
  public:
-  ElementwiseElement(const Operator& op, const Operation& operation, const Position& position,
-                     Elements& elements, DType common)
+  ElementwiseElement(const Operator& op, ElementEmitter& e, const Position& position, DType common)
       : op_(op),
-        operation_(operation),
+        e_(e),
         position_(position),
-        elements_(elements),
         expression_(op.parsed_integer && !IsFloat(common) ? *op.parsed_integer : *op.parsed),
         compute_(ComputeType(op, expression_, common)) {}
 
   absl::StatusOr<int> Run(DType result) {
-    const auto value = op_.category == OpCategory::kVariadic ? Folded() : Once();
-    if (!value.ok()) return value.status();
-    if (op_.name == "BitCast") return elements_.builder().BitCast(result, *value);
-    if (!Saturates(result)) return CastToFp8(result, *value);
-    return CastThroughCompute(result, *value, elements_.builder());
+    KILN_ASSIGN_OR_RETURN(const int value,
+                          op_.category == OpCategory::kVariadic ? Folded() : Once());
+    if (op_.name == "BitCast") return e_.make().BitCast(result, value);
+    if (!Saturates(result)) return CastToFp8(result, value);
+    return CastThroughCompute(result, value, e_.make());
   }
 
  private:
   bool Saturates(DType result) const {
-    const Attribute* const saturate = FindAttribute(operation_, "saturate");
     const bool is_fp8 = IsFloat(result) && FactsOf(result).bits == 8;
-    return !is_fp8 || saturate == nullptr || *saturate != Attribute(int64_t{0});
+    return !is_fp8 || e_.Int("saturate", 1) != 0;
   }
 
   int CastToFp8(DType result, int value) {
-    ProgramBuilder& builder = elements_.builder();
-    const DType from = builder.TypeOf(value);
+    const DType from = e_.TypeOfValue(value);
     if (from == result) return value;
     const DType wide = from == DType::kF64 ? from : DType::kF32;
-    return CastBeyondRange(result, CastThroughCompute(wide, value, builder), builder);
+    return CastBeyondRange(result, CastThroughCompute(wide, value, e_.make()), e_.make());
   }
 
-  absl::StatusOr<int> Read(size_t input) {
-    const int number = operation_.inputs[input];
-    const Value& value = *InputAt(elements_.segment(), operation_, input);
-    ProgramBuilder& builder = elements_.builder();
-    const auto element = elements_.Read(number, BroadcastPosition(position_, value.shape, builder));
-    if (!element.ok() || !IsComputedWith(op_, input)) return element;
-    return CastThroughCompute(compute_, *element, builder);
+  int Read(size_t input) {
+    const int element = e_.Read(input, e_.Broadcast(input, position_));
+    if (!IsComputedWith(op_, input)) return element;
+    return CastThroughCompute(compute_, element, e_.make());
   }
 
-  absl::StatusOr<int> Emit(std::vector<std::optional<int>> values) {
-    const Attributes attributes = WithDefaults(op_, operation_.attributes);
-    return EmitExpression(expression_, {std::move(values), attributes, compute_},
-                          elements_.builder());
+  absl::StatusOr<int> Compute(std::vector<std::optional<int>> values) {
+    const Attributes attributes = WithDefaults(op_, e_.operation().attributes);
+    return EmitExpression(expression_, {std::move(values), attributes, compute_}, e_.make());
   }
 
   absl::StatusOr<int> Once() {
-    std::vector<std::optional<int>> values;
-    for (size_t i = 0; i < operation_.inputs.size(); ++i) {
-      values.emplace_back();
+    std::vector<std::optional<int>> values(e_.inputs());
+    for (size_t i = 0; i < values.size(); ++i) {
       const bool is_used = IsComputedWith(op_, i) || op_.category == OpCategory::kTernary;
-      if (!is_used || InputAt(elements_.segment(), operation_, i) == nullptr) continue;
-      const auto value = Read(i);
-      if (!value.ok()) return value.status();
-      values.back() = *value;
+      if (is_used && e_.Has(i)) values[i] = Read(i);
     }
-    return Emit(std::move(values));
+    return Compute(std::move(values));
   }
 
   absl::StatusOr<int> Folded() {
-    auto sum = Read(0);
-    for (size_t i = 1; sum.ok() && i < operation_.inputs.size(); ++i) {
-      const auto next = Read(i);
-      if (!next.ok()) return next.status();
-      sum = Emit({*sum, *next});
+    int sum = Read(0);
+    for (size_t i = 1; i < e_.inputs(); ++i) {
+      const int next = Read(i);
+      KILN_ASSIGN_OR_RETURN(sum, Compute({sum, next}));
     }
-    if (!sum.ok() || op_.name != "Mean") return sum;
-    ProgramBuilder& builder = elements_.builder();
-    const auto count = static_cast<double>(operation_.inputs.size());
-    return builder.Binary(Opcode::kDivide, *sum, builder.Constant(compute_, count));
+    if (op_.name != "Mean") return sum;
+    return e_.Divide(sum, e_.Number(compute_, static_cast<double>(e_.inputs())));
   }
 
   const Operator& op_;
-  const Operation& operation_;
+  ElementEmitter& e_;
   const Position& position_;
-  Elements& elements_;
   const Expression& expression_;
   DType compute_;
 };
 
-absl::StatusOr<int> ElementwiseElementOf(const Operation& operation, int output,
-                                         const Position& position, Elements& elements) {
-  const Operator& op = *FindOperator(operation.name);
+absl::StatusOr<int> ElementOfExpression(ElementEmitter& e, int output, const Position& position) {
+  const Operator& op = *FindOperator(e.operation().name);
   // Dropout's mask: without training nothing is dropped.
-  if (output == 1) return elements.builder().Integer(DType::kBool, 1);
-  const auto common = CommonType(op, elements.segment(), operation);
-  if (!common.ok()) return common.status();
-  const auto result = OutputType(op, elements.segment(), operation);
-  if (!result.ok()) return result.status();
-  return ElementwiseElement(op, operation, position, elements, *common).Run(*result);
+  if (output == 1) return e.make().Integer(DType::kBool, 1);
+  KILN_ASSIGN_OR_RETURN(const DType common, CommonType(op, e));
+  KILN_ASSIGN_OR_RETURN(const DType result, OutputType(op, e));
+  return ElementwiseElement(op, e, position, common).Run(result);
 }
-
-constexpr LoweringRule kElementwiseRule = {.outputs = ElementwiseOutputs,
-                                           .element = ElementwiseElementOf};
 
 }  // namespace
 
-const LoweringRule* FindElementwiseRule(std::string_view op) {
-  const Operator* found = FindOperator(op);
-  return found != nullptr && found->parsed ? &kElementwiseRule : nullptr;
-}
+constexpr LoweringRule kElementwiseRule = {Infer<ElementwiseOutputs>, Emit<ElementOfExpression>};
 
 }  // namespace kiln::graph

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "client/graph/program/opcode.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -229,10 +230,9 @@ class ExpressionParser {
 
 absl::StatusOr<Expression> Expression::Parse(std::string_view text) {
   Expression expression;
-  const auto result = ExpressionParser(text, {}, expression.nodes_).Run();
-  if (!result.ok()) return result.status();
+  KILN_ASSIGN_OR_RETURN(const auto result, ExpressionParser(text, {}, expression.nodes_).Run());
   // `has` of a name, and the parts of a negative number, may have left nodes behind the result.
-  expression.nodes_.resize(static_cast<size_t>(*result) + 1);
+  expression.nodes_.resize(static_cast<size_t>(result) + 1);
   return expression;
 }
 

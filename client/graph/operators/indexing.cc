@@ -1,10 +1,9 @@
 // Operators whose places come from data.
 #include <fmt/format.h>
 
-#include <map>
-
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -18,10 +17,9 @@ int ReadAt(ElementEmitter& e, int is_inside, const Position& source) {
 }
 
 absl::StatusOr<Outputs> GatherOutputs(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(operands.Int("axis", 0), operands.Rank(0)));
   Shape shape = operands.ShapeOf(0);
-  const auto at = shape.erase(shape.begin() + static_cast<Difference>(*axis));
+  const auto at = shape.erase(shape.begin() + static_cast<Difference>(axis));
   shape.insert(at, operands.ShapeOf(1).begin(), operands.ShapeOf(1).end());
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
@@ -39,8 +37,7 @@ int GatherElement(ElementEmitter& e, int, const Position& position) {
 }
 
 absl::StatusOr<Outputs> GatherElementsOutputs(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_RETURN_IF_ERROR(operands.Axis(operands.Int("axis", 0), operands.Rank(0)).status());
   if (operands.Rank(0) != operands.Rank(1)) {
     return operands.Error("data and indices need the same number of dimensions");
   }
@@ -87,13 +84,12 @@ int GatherNdElement(ElementEmitter& e, int, const Position& position) {
 }
 
 absl::StatusOr<Outputs> OneHotOutputs(const Operands& operands) {
-  const auto depth = operands.IntsOrInput("depth", 1);
-  if (!depth.ok()) return depth.status();
-  if (!*depth || (*depth)->size() != 1) return operands.Error("depth is one number");
-  const auto axis = operands.Axis(operands.Int("axis", -1), operands.Rank(0) + 1);
-  if (!axis.ok()) return axis.status();
+  KILN_ASSIGN_OR_RETURN(const auto depth, operands.IntsOrInput("depth", 1));
+  if (!depth || depth->size() != 1) return operands.Error("depth is one number");
+  KILN_ASSIGN_OR_RETURN(const auto axis,
+                        operands.Axis(operands.Int("axis", -1), operands.Rank(0) + 1));
   Shape shape = operands.ShapeOf(0);
-  shape.insert(shape.begin() + static_cast<Difference>(*axis), (**depth)[0]);
+  shape.insert(shape.begin() + static_cast<Difference>(axis), (*depth)[0]);
   return Outputs{{operands.TypeOf(2), std::move(shape)}};
 }
 
@@ -154,8 +150,7 @@ int Scattered(ElementEmitter& e, const Position& position, const std::vector<Loo
 }
 
 absl::StatusOr<Outputs> ScatterElementsOutputs(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_RETURN_IF_ERROR(operands.Axis(operands.Int("axis", 0), operands.Rank(0)).status());
   if (operands.Rank(0) != operands.Rank(1) || operands.ShapeOf(1) != operands.ShapeOf(2)) {
     return operands.Error("indices and updates need one shape, with the dimensions of data");
   }
@@ -221,11 +216,10 @@ int ScatterNdElement(ElementEmitter& e, int, const Position& position) {
 }
 
 absl::StatusOr<Outputs> TensorScatterOutputs(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", -2), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(operands.Int("axis", -2), operands.Rank(0)));
   Shape update = operands.ShapeOf(0);
-  if (operands.Rank(1) == operands.Rank(0)) update[*axis] = operands.ShapeOf(1)[*axis];
-  if (*axis == 0 || operands.ShapeOf(1) != update ||
+  if (operands.Rank(1) == operands.Rank(0)) update[axis] = operands.ShapeOf(1)[axis];
+  if (axis == 0 || operands.ShapeOf(1) != update ||
       (operands.Has(2) && operands.ShapeOf(2) != Shape{update[0]})) {
     return operands.Error(
         "updates differ from the cache beside the axis, or places from the batch");
@@ -246,7 +240,7 @@ int TensorScatterElement(ElementEmitter& e, int, const Position& position) {
   return e.ReadIf(is_new, e.TypeOf(0), 1, source, old);
 }
 
-const std::map<std::string_view, LoweringRule> kIndexings = {
+constexpr NamedRule kIndexings[] = {
     {"Embedding", {Infer<GatherOutputs>, Emit<GatherElement>}},
     {"Gather", {Infer<GatherOutputs>, Emit<GatherElement>}},
     {"GatherElements", {Infer<GatherElementsOutputs>, Emit<GatherElementsElement>}},
@@ -260,9 +254,6 @@ const std::map<std::string_view, LoweringRule> kIndexings = {
 
 }  // namespace
 
-const LoweringRule* FindIndexingRule(std::string_view op) {
-  const auto rule = kIndexings.find(op);
-  return rule == kIndexings.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> IndexingRules() { return kIndexings; }
 
 }  // namespace kiln::graph

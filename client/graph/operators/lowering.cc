@@ -3,23 +3,36 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "client/graph/operators/op_table.h"
 #include "client/graph/operators/rules.h"
 #include "client/graph/operators/section_elements.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
 
-constexpr std::array kFinders = {
-    FindElementwiseRule,   FindConstantRule,          FindQuantizationRule, FindViewRule,
-    FindMovementRule,      FindPaddingRule,           FindIndexingRule,     FindReductionRule,
-    FindNormalizationRule, FindSkipNormalizationRule, FindProductRule,      FindConvolutionRule,
-    FindPoolRule,          FindUnfoldingRule,         FindSamplingRule,     FindAttentionRule,
-    FindLanguageModelRule, FindStatisticRule,         FindLossRule,         FindEinsumRule,
-    FindResizeRule};
+constexpr std::array kFiles = {
+    ConstantRules,          QuantizationRules, ViewRules,        MovementRules,
+    PaddingRules,           IndexingRules,     ReductionRules,   NormalizationRules,
+    SkipNormalizationRules, ProductRules,      ConvolutionRules, PoolRules,
+    UnfoldingRules,         SamplingRules,     AttentionRules,   LanguageModelRules,
+    StatisticRules,         LossRules,         EinsumRules,      ResizeRules};
+
+using RulesByName = std::map<std::string_view, const LoweringRule*>;
+const RulesByName& AllRules() {
+  static const RulesByName all = [] {
+    RulesByName made;
+    for (const auto rules : kFiles) {
+      for (const NamedRule& named : rules()) made.emplace(named.op, &named.rule);
+    }
+    return made;
+  }();
+  return all;
+}
 
 absl::Status NotLowered(const Operation& operation) {
   const Operator* op = FindOperator(operation.name);
@@ -47,17 +60,16 @@ absl::Status CheckType(const Segment& segment, const Operation& operation) {
 const LoweringRule* FindLoweringRule(std::string_view name) {
   const Operator* known = FindOperator(name);
   if (known == nullptr) return nullptr;
-  for (const auto find : kFinders) {
-    if (const LoweringRule* rule = find(known->name)) return rule;
-  }
-  return nullptr;
+  if (known->parsed) return &kElementwiseRule;
+  const auto rule = AllRules().find(known->name);
+  return rule == AllRules().end() ? nullptr : rule->second;
 }
 
 absl::StatusOr<std::vector<TensorType>> InferOutputs(const Segment& segment,
                                                      const Operation& operation) {
   const LoweringRule* rule = FindLoweringRule(operation.name);
-  if (rule == nullptr || rule->outputs == nullptr) return NotLowered(operation);
-  if (auto status = CheckType(segment, operation); !status.ok()) return status;
+  if (rule == nullptr) return NotLowered(operation);
+  KILN_RETURN_IF_ERROR(CheckType(segment, operation));
   if (!operation.outputs.empty() && operation.outputs[0] == kOmitted) {
     return absl::UnimplementedError(
         fmt::format("{}: an operation without its first output is not lowered", operation.name));
@@ -68,7 +80,6 @@ absl::StatusOr<std::vector<TensorType>> InferOutputs(const Segment& segment,
 absl::StatusOr<std::vector<LoopProgram>> Lower(const Segment& segment, const Operation& operation) {
   const LoweringRule* rule = FindLoweringRule(operation.name);
   if (rule == nullptr) return NotLowered(operation);
-  if (rule->element == nullptr) return rule->programs(segment, operation);
   const std::vector<int> inner =
       rule->inner == nullptr ? std::vector<int>() : rule->inner(segment, operation);
   std::vector<LoopProgram> programs;
@@ -76,9 +87,8 @@ absl::StatusOr<std::vector<LoopProgram>> Lower(const Segment& segment, const Ope
     if (output == kOmitted) continue;
     SectionElements elements(segment, {}, fmt::format("output{}", output));
     for (const int input : operation.inputs) elements.AddInput(input);
-    auto program = std::move(elements).Program(operation, output, inner);
-    if (!program.ok()) return program.status();
-    programs.push_back(*std::move(program));
+    KILN_ASSIGN_OR_RETURN(auto program, std::move(elements).Program(operation, output, inner));
+    programs.push_back(std::move(program));
   }
   return programs;
 }

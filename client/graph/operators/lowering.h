@@ -40,10 +40,6 @@ using ElementOf = absl::StatusOr<int> (*)(const Operation& operation, int output
 // Dimensions of the output that had better be inner axes, since every position of them needs the
 // same reductions: the axis of a softmax. Empty: none.
 using InnerDimensionsOf = std::vector<int> (*)(const Segment& segment, const Operation& operation);
-// For what no single element describes: scatters. Programs run one after the other; their buffers
-// are named v<number of the value>.
-using ProgramsOf = absl::StatusOr<std::vector<LoopProgram>> (*)(const Segment& segment,
-                                                                const Operation& operation);
 
 // What is known of an output before its elements are.
 struct TensorType {
@@ -59,19 +55,17 @@ struct LoweringRule {
   OutputsOf outputs = nullptr;
   ElementOf element = nullptr;
   InnerDimensionsOf inner = nullptr;
-  ProgramsOf programs = nullptr;  // where there is no `element`
 };
 
-// A name in the operator table, or an alias. Null: nothing lowers it. Rules are looked for in each
-// file of rules in turn; lowering.cc lists the files.
+// A name in the operator table, or an alias. Null: nothing lowers it. lowering.cc lists the files
+// of rules.
 const LoweringRule* FindLoweringRule(std::string_view name);
 
 [[nodiscard]] absl::StatusOr<std::vector<TensorType>> InferOutputs(const Segment& segment,
                                                                    const Operation& operation);
 
-// One operation alone, without fusion: a program for each output, or what its rule gives. Buffers
-// are named v<number of the value>, inputs in order and once each, then the output. The values of
-// `operation` have shapes.
+// One operation alone, without fusion: a program for each output. Buffers are named v<number of the
+// value>, inputs in order and once each, then the output. The values of `operation` have shapes.
 [[nodiscard]] absl::StatusOr<std::vector<LoopProgram>> Lower(const Segment& segment,
                                                              const Operation& operation);
 

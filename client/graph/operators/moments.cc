@@ -1,15 +1,24 @@
 #include "client/graph/operators/moments.h"
 
+#include <numeric>
+#include <utility>
+
 namespace kiln::graph {
 
-Region RegionAt(ElementEmitter& e, const Position& position, size_t begin, size_t end) {
-  Region region{position, {}, 1};
-  for (size_t i = begin; i < end; ++i) {
+Region RegionOver(ElementEmitter& e, Position position, const std::vector<size_t>& dimensions) {
+  Region region{std::move(position), {}, 1};
+  for (const size_t i : dimensions) {
     region.loops.push_back(e.NewLoop(e.ShapeOf(0)[i]));
     region.source[i] = region.loops.back().at;
     region.count *= e.ShapeOf(0)[i];
   }
   return region;
+}
+
+Region RegionAt(ElementEmitter& e, Position position, size_t begin, size_t end) {
+  std::vector<size_t> dimensions(end - begin);
+  std::iota(dimensions.begin(), dimensions.end(), begin);
+  return RegionOver(e, std::move(position), dimensions);
 }
 
 int MeanOf(ElementEmitter& e, const Region& region, int x) {

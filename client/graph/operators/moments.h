@@ -13,7 +13,8 @@ struct Region {
   std::vector<Loop> loops;
   Size count = 1;
 };
-Region RegionAt(ElementEmitter& e, const Position& position, size_t begin, size_t end);
+Region RegionOver(ElementEmitter& e, Position position, const std::vector<size_t>& dimensions);
+Region RegionAt(ElementEmitter& e, Position position, size_t begin, size_t end);
 
 // The mean of `x`, an element at the region's source.
 int MeanOf(ElementEmitter& e, const Region& region, int x);

@@ -2,28 +2,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
 
 absl::StatusOr<Outputs> ConcatOutputs(const Operands& operands) {
   Shape shape = operands.ShapeOf(0);
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(operands.Int("axis", 0), operands.Rank(0)));
   for (size_t i = 1; i < operands.inputs(); ++i) {
     Shape other = operands.ShapeOf(i);
     if (other.size() != shape.size()) return operands.Error("inputs differ in dimensions");
-    const Size joined = shape[*axis] + other[*axis];
-    other[*axis] = shape[*axis];
+    const Size joined = shape[axis] + other[axis];
+    other[axis] = shape[axis];
     if (other != shape) {
       return operands.Error(fmt::format("{} does not fit {} beside the axis", operands.Text(other),
                                         operands.Text(shape)));
     }
-    shape[*axis] = joined;
+    shape[axis] = joined;
   }
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
@@ -44,13 +43,13 @@ int ConcatElement(ElementEmitter& e, int, const Position& position) {
 }
 
 absl::StatusOr<Outputs> StackOutputs(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0) + 1);
-  if (!axis.ok()) return axis.status();
+  KILN_ASSIGN_OR_RETURN(const auto axis,
+                        operands.Axis(operands.Int("axis", 0), operands.Rank(0) + 1));
   Shape shape = operands.ShapeOf(0);
   for (size_t i = 1; i < operands.inputs(); ++i) {
     if (operands.ShapeOf(i) != shape) return operands.Error("inputs differ in shape");
   }
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*axis),
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis),
                static_cast<int64_t>(operands.inputs()));
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
@@ -68,14 +67,13 @@ int StackElement(ElementEmitter& e, int, const Position& position) {
 }
 
 absl::StatusOr<Outputs> TileOutputs(const Operands& operands) {
-  const auto repeats = operands.IntsOrInput("repeats", 1);
-  if (!repeats.ok()) return repeats.status();
+  KILN_ASSIGN_OR_RETURN(const auto repeats, operands.IntsOrInput("repeats", 1));
   Shape shape = operands.ShapeOf(0);
-  if (!*repeats || (*repeats)->size() < shape.size()) {
+  if (!repeats || repeats->size() < shape.size()) {
     return operands.Error("needs a number of repeats for each dimension");
   }
-  shape.insert(shape.begin(), (*repeats)->size() - shape.size(), 1);  // as PyTorch's repeat
-  for (size_t i = 0; i < shape.size(); ++i) shape[i] *= Size((**repeats)[i]);
+  shape.insert(shape.begin(), repeats->size() - shape.size(), 1);  // as PyTorch's repeat
+  for (size_t i = 0; i < shape.size(); ++i) shape[i] *= Size((*repeats)[i]);
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
@@ -116,15 +114,14 @@ int TriangleElement(ElementEmitter& e, int, const Position& position) {
   return Triangle(e, position, kIsUpper, e.Of(e.Int("k", 0)));
 }
 
-int ReverseElement(ElementEmitter& e, int, const Position& position) {
-  const auto axes = e.IntsOrInput("axes", 1);
+absl::StatusOr<int> ReverseElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto axes, e.IntsOrInput("axes", 1));
   Position source = position;
-  if (!axes.ok()) e.Fail(axes.status());
-  for (size_t i = 0; i < position.size() && axes.ok(); ++i) {
+  for (size_t i = 0; i < position.size(); ++i) {
     const auto is_axis = [&](int64_t axis) {
       return static_cast<size_t>(axis < 0 ? axis + e.Rank(0) : axis) == i;
     };
-    if (*axes && std::ranges::none_of(**axes, is_axis)) continue;
+    if (axes && std::ranges::none_of(*axes, is_axis)) continue;
     source[i] = e.Subtract(e.Of(e.ShapeOf(0)[i] - Size(1)), position[i]);
   }
   return e.Read(0, source);
@@ -137,7 +134,7 @@ absl::StatusOr<Outputs> RollOutputs(const Operands& operands) {
     return operands.Error("needs a shift for each of its axes");
   }
   for (const int64_t axis : *axes) {
-    if (auto known = operands.Axis(axis, operands.Rank(0)); !known.ok()) return known.status();
+    KILN_RETURN_IF_ERROR(operands.Axis(axis, operands.Rank(0)).status());
   }
   return SameOutputs(operands);
 }
@@ -171,7 +168,7 @@ int ReverseSequenceElement(ElementEmitter& e, int, const Position& position) {
   return e.Read(0, source);
 }
 
-const std::map<std::string_view, LoweringRule> kMovements = {
+constexpr NamedRule kMovements[] = {
     {"Concat", {Infer<ConcatOutputs>, Emit<ConcatElement>}},
     {"Stack", {Infer<StackOutputs>, Emit<StackElement>}},
     {"Tile", {Infer<TileOutputs>, Emit<TileElement>}},
@@ -185,9 +182,6 @@ const std::map<std::string_view, LoweringRule> kMovements = {
 
 }  // namespace
 
-const LoweringRule* FindMovementRule(std::string_view op) {
-  const auto rule = kMovements.find(op);
-  return rule == kMovements.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> MovementRules() { return kMovements; }
 
 }  // namespace kiln::graph

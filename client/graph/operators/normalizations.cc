@@ -1,10 +1,10 @@
 // Softmaxes and normalizations: reductions that each position of an axis shares.
-#include <map>
 #include <numeric>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/moments.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -35,8 +35,7 @@ std::vector<int> SpatialDimensions(const Segment& segment, const Operation& oper
 }
 
 absl::StatusOr<Outputs> AxisOutputs(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", -1), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_RETURN_IF_ERROR(operands.Axis(operands.Int("axis", -1), operands.Rank(0)).status());
   return Outputs{{operands.TypeOf(0), operands.ShapeOf(0)}};
 }
 
@@ -81,8 +80,7 @@ int Scaled(ElementEmitter& e, int x, const Position& scale_at, size_t scale = 1)
 }
 
 absl::StatusOr<Outputs> LayerNormOutputs(const Operands& operands) {
-  auto outputs = AxisOutputs(operands);
-  if (!outputs.ok()) return outputs;
+  KILN_ASSIGN_OR_RETURN(auto outputs, AxisOutputs(operands));
   for (size_t i = 1; i < operands.inputs(); ++i) {
     if (operands.Has(i) && operands.Rank(i) > operands.Rank(0)) {
       return operands.Error("scale and bias have more dimensions than the input");
@@ -91,8 +89,8 @@ absl::StatusOr<Outputs> LayerNormOutputs(const Operands& operands) {
   Shape reduced = operands.ShapeOf(0);
   for (size_t i = NormalizedAxis(operands); i < reduced.size(); ++i) reduced[i] = 1;
   const DType type = FactsOf(operands.TypeOf(0)).accumulate;
-  outputs->push_back({type, reduced});
-  outputs->push_back({type, reduced});
+  outputs.push_back({type, reduced});
+  outputs.push_back({type, reduced});
   return outputs;
 }
 
@@ -190,7 +188,7 @@ int LrnElement(ElementEmitter& e, int, const Position& position) {
   return e.Divide(e.ReadAs(type, 0, position), power);
 }
 
-const std::map<std::string_view, LoweringRule> kNormalizations = {
+constexpr NamedRule kNormalizations[] = {
     {"Softmax", {Infer<AxisOutputs>, Emit<SoftmaxElement>, AxisAlone}},
     {"LogSoftmax", {Infer<AxisOutputs>, Emit<LogSoftmaxElement>, AxisAlone}},
     {"Hardmax", {Infer<AxisOutputs>, Emit<HardmaxElement>, AxisAlone}},
@@ -206,9 +204,6 @@ const std::map<std::string_view, LoweringRule> kNormalizations = {
 
 }  // namespace
 
-const LoweringRule* FindNormalizationRule(std::string_view op) {
-  const auto rule = kNormalizations.find(op);
-  return rule == kNormalizations.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> NormalizationRules() { return kNormalizations; }
 
 }  // namespace kiln::graph

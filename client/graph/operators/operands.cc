@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "client/graph/operators/constant_elements.h"
 #include "client/graph/segment/shape.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -53,6 +54,12 @@ std::string Operands::String(std::string_view name, std::string_view otherwise) 
   return text == nullptr ? std::string(otherwise) : *text;
 }
 
+std::optional<DType> Operands::Type(std::string_view name) const {
+  const Attribute* attribute = Find(name);
+  const auto* text = attribute == nullptr ? nullptr : std::get_if<std::string>(attribute);
+  return text == nullptr ? std::nullopt : ParseDType(*text);
+}
+
 std::optional<std::vector<int64_t>> Operands::Ints(std::string_view name) const {
   const Attribute* attribute = Find(name);
   if (attribute == nullptr) return std::nullopt;
@@ -85,12 +92,11 @@ absl::StatusOr<std::optional<std::vector<double>>> Operands::NumbersOrInput(std:
 absl::StatusOr<std::optional<std::vector<int64_t>>> Operands::IntsOrInput(std::string_view name,
                                                                           size_t input) const {
   if (auto integers = Ints(name)) return integers;
-  const auto numbers = NumbersOrInput(name, input);
-  if (!numbers.ok()) return numbers.status();
-  if (!*numbers) return std::nullopt;
+  KILN_ASSIGN_OR_RETURN(const auto numbers, NumbersOrInput(name, input));
+  if (!numbers) return std::nullopt;
   // 2^63 - 1, "up to the end", rounds up to 2^63.
   std::vector<int64_t> integers;
-  for (const double number : **numbers) {
+  for (const double number : *numbers) {
     integers.push_back(number >= 0x1p62    ? INT64_MAX / 2
                        : number <= -0x1p62 ? -(INT64_MAX / 2)
                                            : static_cast<int64_t>(number));

@@ -24,6 +24,7 @@ class Operands {
   Operands(const Segment& segment, const Operation& operation)
       : segment_(segment), operation_(operation) {}
 
+  const Operation& operation() const { return operation_; }
   size_t inputs() const { return operation_.inputs.size(); }
   size_t outputs() const { return operation_.outputs.size(); }
   bool Has(size_t input) const;
@@ -39,6 +40,8 @@ class Operands {
   int64_t Int(std::string_view name, int64_t otherwise) const;
   double Float(std::string_view name, double otherwise) const;
   std::string String(std::string_view name, std::string_view otherwise) const;
+  // Nothing where the attribute is absent or names no type.
+  std::optional<DType> Type(std::string_view name) const;
   // One integer is a list of one.
   std::optional<std::vector<int64_t>> Ints(std::string_view name) const;
   // The attribute, or else the elements of the constant input. Nothing where neither is given;

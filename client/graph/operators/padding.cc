@@ -1,10 +1,9 @@
 // Pad and CenterCropPad: elements beside the input, or fewer of it.
 #include <fmt/format.h>
 
-#include <map>
-
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -16,22 +15,20 @@ struct Padding {
 };
 
 absl::StatusOr<Padding> PaddingOf(const Operands& operands) {
-  const auto pads = operands.IntsOrInput("pads", 1);
-  if (!pads.ok()) return pads.status();
-  const auto axes = operands.IntsOrInput("axes", 3);
-  if (!axes.ok()) return axes.status();
+  KILN_ASSIGN_OR_RETURN(const auto pads, operands.IntsOrInput("pads", 1));
+  KILN_ASSIGN_OR_RETURN(const auto axes, operands.IntsOrInput("axes", 3));
   const auto rank = static_cast<size_t>(operands.Rank(0));
-  const size_t padded = *axes ? (*axes)->size() : rank;
-  if (!*pads || (*pads)->size() != 2 * padded) {
+  const size_t padded = axes ? axes->size() : rank;
+  if (!pads || pads->size() != 2 * padded) {
     return operands.Error("pads need two numbers for each dimension");
   }
   Padding padding{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
   for (size_t i = 0; i < padded; ++i) {
-    const auto axis =
-        operands.Axis(*axes ? (**axes)[i] : static_cast<int64_t>(i), operands.Rank(0));
-    if (!axis.ok()) return axis.status();
-    padding.before[*axis] = (**pads)[i];
-    padding.behind[*axis] = (**pads)[padded + i];
+    KILN_ASSIGN_OR_RETURN(
+        const auto axis,
+        operands.Axis(axes ? (*axes)[i] : static_cast<int64_t>(i), operands.Rank(0)));
+    padding.before[axis] = (*pads)[i];
+    padding.behind[axis] = (*pads)[padded + i];
   }
   return padding;
 }
@@ -45,18 +42,17 @@ Shape PaddedShape(const Operands& operands, const Padding& padding) {
 }
 
 absl::StatusOr<Outputs> PadOutputs(const Operands& operands) {
-  const auto padding = PaddingOf(operands);
-  if (!padding.ok()) return padding.status();
+  KILN_ASSIGN_OR_RETURN(const auto padding, PaddingOf(operands));
   const std::string mode = operands.String("mode", "constant");
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
     return operands.Error(fmt::format("mode \"{}\" is unknown", mode));
   }
-  for (size_t i = 0; mode != "constant" && i < padding->before.size(); ++i) {
+  for (size_t i = 0; mode != "constant" && i < padding.before.size(); ++i) {
     const Size& extent = operands.ShapeOf(0)[i];
-    const bool is_padded = padding->before[i] != 0 || padding->behind[i] != 0;
+    const bool is_padded = padding.before[i] != 0 || padding.behind[i] != 0;
     if (is_padded && !operands.IsAtMost(1, extent)) return operands.MayBeEmpty(extent);
   }
-  return Outputs{{operands.TypeOf(0), PaddedShape(operands, *padding)}};
+  return Outputs{{operands.TypeOf(0), PaddedShape(operands, padding)}};
 }
 
 // Where a place outside of 0 … extent - 1 takes its element from.
@@ -84,24 +80,20 @@ int PaddedElement(ElementEmitter& e, const Padding& padding, const Position& pos
   return e.ReadIf(is_inside, e.TypeOf(0), 0, source, fill);
 }
 
-int PadElement(ElementEmitter& e, int, const Position& position) {
-  const auto padding = PaddingOf(e);
-  if (!padding.ok()) {
-    e.Fail(padding.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> PadElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto padding, PaddingOf(e));
   const std::string mode = e.String("mode", "constant");
   if (mode == "constant") {
     const DType type = e.TypeOf(0);
     const int fill =
         e.Has(2) ? e.ReadAs(type, 2, Position(static_cast<size_t>(e.Rank(2)), e.Of(0)))
                  : e.make().Cast(type, e.Number(FactsOf(type).compute, e.Float("value", 0)));
-    return PaddedElement(e, *padding, position, fill);
+    return PaddedElement(e, padding, position, fill);
   }
   Position source = position;
   for (size_t i = 0; i < position.size(); ++i) {
-    if (padding->before[i] == 0 && padding->behind[i] == 0) continue;
-    const int place = e.Subtract(position[i], e.Of(padding->before[i]));
+    if (padding.before[i] == 0 && padding.behind[i] == 0) continue;
+    const int place = e.Subtract(position[i], e.Of(padding.before[i]));
     source[i] = PlaceInside(e, mode, place, e.ShapeOf(0)[i]);
   }
   return e.Read(0, source);
@@ -109,51 +101,43 @@ int PadElement(ElementEmitter& e, int, const Position& position) {
 
 // Half of what is missing stands before the input. Negative where the input is cropped.
 absl::StatusOr<Padding> CenteringOf(const Operands& operands) {
-  const auto wanted = operands.IntsOrInput("shape", 1);
-  if (!wanted.ok()) return wanted.status();
+  KILN_ASSIGN_OR_RETURN(const auto wanted, operands.IntsOrInput("shape", 1));
   const auto axes = operands.Ints("axes");
   const auto rank = static_cast<size_t>(operands.Rank(0));
-  if (!*wanted || (*wanted)->size() != (axes ? axes->size() : rank)) {
+  if (!wanted || wanted->size() != (axes ? axes->size() : rank)) {
     return operands.Error("needs a size for each axis");
   }
   Padding padding{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
-  for (size_t i = 0; i < (*wanted)->size(); ++i) {
-    const auto axis = operands.Axis(axes ? (*axes)[i] : static_cast<int64_t>(i), operands.Rank(0));
-    if (!axis.ok()) return axis.status();
-    const auto extent = operands.ShapeOf(0)[*axis].Constant();
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(
+        const auto axis,
+        operands.Axis(axes ? (*axes)[i] : static_cast<int64_t>(i), operands.Rank(0)));
+    const auto extent = operands.ShapeOf(0)[axis].Constant();
     if (!extent) return operands.Missing("takes sizes that are known when the kernel is planned");
-    const int64_t missing = (**wanted)[i] - *extent;
-    padding.before[*axis] = missing / 2;
-    padding.behind[*axis] = missing - missing / 2;
+    const int64_t missing = (*wanted)[i] - *extent;
+    padding.before[axis] = missing / 2;
+    padding.behind[axis] = missing - missing / 2;
   }
   return padding;
 }
 
 absl::StatusOr<Outputs> CenterOutputs(const Operands& operands) {
-  const auto padding = CenteringOf(operands);
-  if (!padding.ok()) return padding.status();
-  return Outputs{{operands.TypeOf(0), PaddedShape(operands, *padding)}};
+  KILN_ASSIGN_OR_RETURN(const auto padding, CenteringOf(operands));
+  return Outputs{{operands.TypeOf(0), PaddedShape(operands, padding)}};
 }
 
-int CenterElement(ElementEmitter& e, int, const Position& position) {
-  const auto padding = CenteringOf(e);
-  if (!padding.ok()) {
-    e.Fail(padding.status());
-    return e.Of(0);
-  }
-  return PaddedElement(e, *padding, position, e.make().Integer(e.TypeOf(0), 0));
+absl::StatusOr<int> CenterElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto padding, CenteringOf(e));
+  return PaddedElement(e, padding, position, e.make().Integer(e.TypeOf(0), 0));
 }
 
-const std::map<std::string_view, LoweringRule> kPaddings = {
+constexpr NamedRule kPaddings[] = {
     {"Pad", {Infer<PadOutputs>, Emit<PadElement>}},
     {"CenterCropPad", {Infer<CenterOutputs>, Emit<CenterElement>}},
 };
 
 }  // namespace
 
-const LoweringRule* FindPaddingRule(std::string_view op) {
-  const auto rule = kPaddings.find(op);
-  return rule == kPaddings.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> PaddingRules() { return kPaddings; }
 
 }  // namespace kiln::graph

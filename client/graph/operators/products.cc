@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <map>
 #include <utility>
 
 #include "client/graph/operators/element_emitter.h"
@@ -201,7 +200,7 @@ int DetElement(ElementEmitter& e, int, const Position& position) {
   return minors.back();
 }
 
-const std::map<std::string_view, LoweringRule> kProducts = {
+constexpr NamedRule kProducts[] = {
     {"MatMul", {Infer<MatMulOutputs>, Emit<GemmElement>}},
     {"FusedMatMul", {Infer<MatMulOutputs>, Emit<GemmElement>}},
     {"Gemm", {Infer<GemmOutputs>, Emit<GemmElement>}},
@@ -212,9 +211,6 @@ const std::map<std::string_view, LoweringRule> kProducts = {
 
 }  // namespace
 
-const LoweringRule* FindProductRule(std::string_view op) {
-  const auto rule = kProducts.find(op);
-  return rule == kProducts.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> ProductRules() { return kProducts; }
 
 }  // namespace kiln::graph

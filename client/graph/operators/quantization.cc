@@ -1,12 +1,7 @@
 // QuantizeLinear and DequantizeLinear: scales for the tensor, for an axis, or for blocks on it.
 #include <fmt/format.h>
 
-#include <utility>
-#include <variant>
-
-#include "absl/status/status.h"
-#include "client/graph/operators/broadcast.h"
-#include "client/graph/operators/op_table.h"
+#include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
 
 namespace kiln::graph {
@@ -15,136 +10,90 @@ namespace {
 constexpr size_t kScale = 1;
 constexpr size_t kZeroPoint = 2;
 
-absl::Status WrongQuantization(const Operation& operation, std::string_view what) {
-  return absl::InvalidArgumentError(fmt::format("{}: {}", operation.name, what));
-}
-
-int64_t IntegerOf(const Operation& operation, std::string_view name) {
-  const Attribute* attribute = FindAttribute(operation, name);
-  const auto* integer = attribute == nullptr ? nullptr : std::get_if<int64_t>(attribute);
-  return integer == nullptr ? 0 : *integer;
-}
-
 // By the zero point, or by the attribute; u8 where neither is there.
-absl::StatusOr<DType> QuantizedType(const Segment& segment, const Operation& operation) {
-  if (const Value* zero = InputAt(segment, operation, kZeroPoint)) return zero->type;
-  const DType type = DTypeAttribute(operation, "output_dtype").value_or(DType::kU8);
-  const bool is_narrow = FactsOf(type).bits <= 16 && type != DType::kBool;
-  if (!is_narrow) return WrongQuantization(operation, "it quantizes to types of 4 to 16 bits");
-  return type;
+absl::StatusOr<DType> QuantizedType(const Operands& operands) {
+  if (operands.Has(kZeroPoint)) return operands.TypeOf(kZeroPoint);
+  const DType type = operands.Type("output_dtype").value_or(DType::kU8);
+  if (FactsOf(type).bits <= 16 && type != DType::kBool) return type;
+  return operands.Error("it quantizes to types of 4 to 16 bits");
 }
 
-absl::StatusOr<std::vector<TensorType>> QuantizationOutputs(const Segment& segment,
-                                                            const Operation& operation) {
-  const Value* x = InputAt(segment, operation, 0);
-  const Value* scale = InputAt(segment, operation, kScale);
-  if (x == nullptr || scale == nullptr) return WrongQuantization(operation, "an input is missing");
-  if (!IsFloat(scale->type)) return WrongQuantization(operation, "the scale has to be a float");
-  const auto rank = static_cast<int64_t>(x->shape.size());
-  const int64_t axis = IntegerOf(operation, "axis");
-  if (scale->shape.size() > 1 && scale->shape.size() != x->shape.size()) {
-    return WrongQuantization(operation, "the scale has no, one, or all dimensions of input 0");
+absl::Status CheckScale(const Operands& operands) {
+  if (!IsFloat(operands.TypeOf(kScale))) return operands.Error("the scale has to be a float");
+  const Shape& scale = operands.ShapeOf(kScale);
+  if (scale.size() > 1 && operands.Rank(kScale) != operands.Rank(0)) {
+    return operands.Error("the scale has no, one, or all dimensions of input 0");
   }
-  const bool has_axis = !scale->shape.empty() && scale->shape != std::vector<Size>{1};
-  if (has_axis && (axis < -rank || axis >= rank)) {
-    return WrongQuantization(operation, fmt::format("there is no axis {}", axis));
+  const int64_t axis = operands.Int("axis", 1);
+  const bool has_axis = !scale.empty() && scale != Shape{1};
+  if (has_axis && !operands.Axis(axis, operands.Rank(0)).ok()) {
+    return operands.Error(fmt::format("there is no axis {}", axis));
   }
-  if (scale->shape.size() > 1 && IntegerOf(operation, "block_size") < 1) {
-    return WrongQuantization(operation, "block_size is missing");
+  if (scale.size() > 1 && operands.Int("block_size", 0) < 1) {
+    return operands.Error("block_size is missing");
   }
-  if (FindOperator(operation.name)->name == "QuantizeLinear") {
-    const auto type = QuantizedType(segment, operation);
-    if (!type.ok()) return type.status();
-    return std::vector<TensorType>{{*type, x->shape}};
-  }
-  const DType type = DTypeAttribute(operation, "output_dtype").value_or(scale->type);
-  return std::vector<TensorType>{{type, x->shape}};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Outputs> QuantizedOutputs(const Operands& operands) {
+  KILN_RETURN_IF_ERROR(CheckScale(operands));
+  KILN_ASSIGN_OR_RETURN(const DType type, QuantizedType(operands));
+  return Outputs{{type, operands.ShapeOf(0)}};
+}
+
+absl::StatusOr<Outputs> DequantizedOutputs(const Operands& operands) {
+  KILN_RETURN_IF_ERROR(CheckScale(operands));
+  const DType type = operands.Type("output_dtype").value_or(operands.TypeOf(kScale));
+  return Outputs{{type, operands.ShapeOf(0)}};
 }
 
 // The element of the scale, or of the zero point, as an f32.
-absl::StatusOr<int> ReadParameter(const Operation& operation, size_t input,
-                                  const Position& position, Elements& elements) {
-  ProgramBuilder& builder = elements.builder();
-  const Value& parameter = *InputAt(elements.segment(), operation, input);
-  Position place;
-  if (parameter.shape.empty() || parameter.shape == std::vector<Size>{1}) {
-    place.assign(parameter.shape.size(), builder.SizeOf(0));
-  } else {
-    const int64_t given = IntegerOf(operation, "axis");
-    const auto axis =
-        static_cast<size_t>(given < 0 ? given + static_cast<int64_t>(position.size()) : given);
-    const bool is_blocked = parameter.shape.size() == position.size() && position.size() > 1;
-    place = is_blocked ? position : Position{position[axis]};
-    if (is_blocked) {
-      const int block = builder.SizeOf(IntegerOf(operation, "block_size"));
-      place[axis] = builder.Binary(Opcode::kDivide, position[axis], block);
-    }
+int ReadParameter(ElementEmitter& e, size_t input, const Position& position) {
+  const Shape& shape = e.ShapeOf(input);
+  if (shape.empty() || shape == Shape{1}) {
+    return e.ReadAs(DType::kF32, input, Position(shape.size(), e.Of(0)));
   }
-  const auto element = elements.Read(operation.inputs[input], place);
-  if (!element.ok()) return element;
-  return builder.Cast(DType::kF32, *element);
+  const size_t axis = e.Axis(e.Int("axis", 1), e.Rank(0)).value_or(0);
+  if (shape.size() == 1) return e.ReadAs(DType::kF32, input, {position[axis]});
+  Position place = position;
+  place[axis] = e.Divide(position[axis], e.Of(e.Int("block_size", 0)));
+  return e.ReadAs(DType::kF32, input, place);
 }
 
-absl::StatusOr<int> DequantizedElement(const Operation& operation, int, const Position& position,
-                                       Elements& elements) {
-  ProgramBuilder& builder = elements.builder();
-  const auto x = elements.Read(operation.inputs[0], position);
-  if (!x.ok()) return x;
-  const auto scale = ReadParameter(operation, kScale, position, elements);
-  if (!scale.ok()) return scale;
-  int value = builder.Cast(DType::kF32, *x);
-  if (InputAt(elements.segment(), operation, kZeroPoint) != nullptr) {
-    const auto zero = ReadParameter(operation, kZeroPoint, position, elements);
-    if (!zero.ok()) return zero;
-    value = builder.Binary(Opcode::kSubtract, value, *zero);
-  }
-  const auto outputs = QuantizationOutputs(elements.segment(), operation);
-  if (!outputs.ok()) return outputs.status();
-  return builder.Cast(outputs->front().type, builder.Binary(Opcode::kMultiply, value, *scale));
+int DequantizedElement(ElementEmitter& e, int, const Position& position) {
+  int value = e.ReadAs(DType::kF32, 0, position);
+  const int scale = ReadParameter(e, kScale, position);
+  if (e.Has(kZeroPoint)) value = e.Subtract(value, ReadParameter(e, kZeroPoint, position));
+  return e.Multiply(value, scale);
 }
 
 // Within what the type holds.
-int Saturated(DType type, int value, ProgramBuilder& builder) {
+int Saturated(ElementEmitter& e, DType type, int value) {
   const DTypeFacts& facts = FactsOf(type);
   const bool is_signed = facts.kind == DTypeClass::kSigned;
   const int64_t count = int64_t{1} << facts.bits;
   const int64_t least = is_signed ? -count / 2 : 0;
-  const int low = builder.Integer(DType::kF32, least);
-  const int high = builder.Integer(DType::kF32, least + count - 1);
-  value = builder.Binary(Opcode::kMaximum, value, low);
-  return builder.Binary(Opcode::kMinimum, value, high);
+  const int low = e.make().Integer(DType::kF32, least);
+  const int high = e.make().Integer(DType::kF32, least + count - 1);
+  return e.Minimum(e.Maximum(value, low), high);
 }
 
-absl::StatusOr<int> QuantizedElement(const Operation& operation, int, const Position& position,
-                                     Elements& elements) {
-  ProgramBuilder& builder = elements.builder();
-  const auto type = QuantizedType(elements.segment(), operation);
-  if (!type.ok()) return type.status();
-  const auto x = elements.Read(operation.inputs[0], position);
-  if (!x.ok()) return x;
-  const auto scale = ReadParameter(operation, kScale, position, elements);
-  if (!scale.ok()) return scale;
-  int value = builder.Binary(Opcode::kDivide, builder.Cast(DType::kF32, *x), *scale);
-  if (!IsFloat(*type)) value = builder.Unary(Opcode::kRoundToEven, value);
-  if (InputAt(elements.segment(), operation, kZeroPoint) != nullptr) {
-    const auto zero = ReadParameter(operation, kZeroPoint, position, elements);
-    if (!zero.ok()) return zero;
-    value = builder.Binary(Opcode::kAdd, value, *zero);
-  }
-  if (!IsFloat(*type)) value = Saturated(*type, value, builder);
-  return builder.Cast(*type, value);
+int QuantizedElement(ElementEmitter& e, int, const Position& position) {
+  const DType type = e.Output(0).type;
+  const int x = e.ReadAs(DType::kF32, 0, position);
+  int value = e.Divide(x, ReadParameter(e, kScale, position));
+  if (!IsFloat(type)) value = e.Unary(Opcode::kRoundToEven, value);
+  if (e.Has(kZeroPoint)) value = e.Add(value, ReadParameter(e, kZeroPoint, position));
+  return IsFloat(type) ? value : Saturated(e, type, value);
 }
 
-constexpr LoweringRule kQuantizeRule = {.outputs = QuantizationOutputs,
-                                        .element = QuantizedElement};
-constexpr LoweringRule kDequantizeRule = {.outputs = QuantizationOutputs,
-                                          .element = DequantizedElement};
+constexpr NamedRule kQuantizations[] = {
+    {"QuantizeLinear", {Infer<QuantizedOutputs>, Emit<QuantizedElement>}},
+    {"DequantizeLinear", {Infer<DequantizedOutputs>, Emit<DequantizedElement>}},
+};
 
 }  // namespace
 
-const LoweringRule* FindQuantizationRule(std::string_view op) {
-  if (op == "QuantizeLinear") return &kQuantizeRule;
-  return op == "DequantizeLinear" ? &kDequantizeRule : nullptr;
-}
+std::span<const NamedRule> QuantizationRules() { return kQuantizations; }
 
 }  // namespace kiln::graph

@@ -1,8 +1,8 @@
 // Reductions over axes, arg reductions, cumulative sums.
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -24,17 +24,15 @@ enum class Reducing : uint8_t {
 
 // For each dimension of the input, whether it is reduced.
 absl::StatusOr<std::vector<bool>> ReducedDimensions(const Operands& operands) {
-  const auto axes = operands.IntsOrInput("axes", 1);
-  if (!axes.ok()) return axes.status();
+  KILN_ASSIGN_OR_RETURN(const auto axes, operands.IntsOrInput("axes", 1));
   const auto rank = static_cast<size_t>(operands.Rank(0));
-  if (!*axes || (*axes)->empty()) {
+  if (!axes || axes->empty()) {
     return std::vector<bool>(rank, operands.Int("noop_with_empty_axes", 0) == 0);
   }
   std::vector<bool> is_reduced(rank, false);
-  for (const int64_t number : **axes) {
-    const auto axis = operands.Axis(number, operands.Rank(0));
-    if (!axis.ok()) return axis.status();
-    is_reduced[*axis] = true;
+  for (const int64_t number : *axes) {
+    KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(number, operands.Rank(0)));
+    is_reduced[axis] = true;
   }
   return is_reduced;
 }
@@ -50,9 +48,8 @@ Shape WithoutReduced(const Operands& operands, const std::vector<bool>& is_reduc
 }
 
 absl::StatusOr<Outputs> ReduceOutputs(const Operands& operands) {
-  const auto is_reduced = ReducedDimensions(operands);
-  if (!is_reduced.ok()) return is_reduced.status();
-  return Outputs{{operands.TypeOf(0), WithoutReduced(operands, *is_reduced)}};
+  KILN_ASSIGN_OR_RETURN(const auto is_reduced, ReducedDimensions(operands));
+  return Outputs{{operands.TypeOf(0), WithoutReduced(operands, is_reduced)}};
 }
 
 // The input's position: an inner axis where it is reduced, the output's position elsewhere.
@@ -127,77 +124,62 @@ DType TypeOfReducing(Reducing reducing, DType type) {
 }
 
 template <Reducing kReducing>
-int ReduceElement(ElementEmitter& e, int, const Position& position) {
-  const auto is_reduced = ReducedDimensions(e);
-  if (!is_reduced.ok()) {
-    e.Fail(is_reduced.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> ReduceElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto is_reduced, ReducedDimensions(e));
   std::vector<Loop> loops;
-  const Position source = ReducedPosition(e, *is_reduced, position, loops);
+  const Position source = ReducedPosition(e, is_reduced, position, loops);
   Size count = 1;
-  for (size_t i = 0; i < is_reduced->size(); ++i) {
-    if ((*is_reduced)[i]) count *= e.ShapeOf(0)[i];
+  for (size_t i = 0; i < is_reduced.size(); ++i) {
+    if (is_reduced[i]) count *= e.ShapeOf(0)[i];
   }
   const int x = e.ReadAs(TypeOfReducing(kReducing, e.TypeOf(0)), 0, source);
   return Reduced(e, kReducing, x, loops, count);
 }
 
 absl::StatusOr<std::vector<bool>> ArgDimension(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(operands.Int("axis", 0), operands.Rank(0)));
   std::vector<bool> is_reduced(static_cast<size_t>(operands.Rank(0)), false);
-  is_reduced[*axis] = true;
+  is_reduced[axis] = true;
   return is_reduced;
 }
 
 absl::StatusOr<Outputs> ArgOutputs(const Operands& operands) {
-  const auto is_reduced = ArgDimension(operands);
-  if (!is_reduced.ok()) return is_reduced.status();
-  return Outputs{{DType::kI64, WithoutReduced(operands, *is_reduced)}};
+  KILN_ASSIGN_OR_RETURN(const auto is_reduced, ArgDimension(operands));
+  return Outputs{{DType::kI64, WithoutReduced(operands, is_reduced)}};
 }
 
 template <Reduction kFirst, Reduction kLast>
-int ArgElement(ElementEmitter& e, int, const Position& position) {
-  const auto is_reduced = ArgDimension(e);
-  if (!is_reduced.ok()) {
-    e.Fail(is_reduced.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> ArgElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto is_reduced, ArgDimension(e));
   std::vector<Loop> loops;
-  const Position source = ReducedPosition(e, *is_reduced, position, loops);
+  const Position source = ReducedPosition(e, is_reduced, position, loops);
   const DType type = e.TypeOf(0) == DType::kBool ? DType::kI32 : FactsOf(e.TypeOf(0)).compute;
   const bool is_last = e.Int("select_last_index", 0) != 0;
   return e.Reduce(is_last ? kLast : kFirst, e.ReadAs(type, 0, source), loops);
 }
 
 absl::StatusOr<size_t> CumulativeAxis(const Operands& operands) {
-  const auto axis = operands.IntsOrInput("axis", 1);
-  if (!axis.ok()) return axis.status();
-  if (!*axis || (*axis)->size() != 1) return operands.Error("axis is one number");
-  return operands.Axis((**axis)[0], operands.Rank(0));
+  KILN_ASSIGN_OR_RETURN(const auto axis, operands.IntsOrInput("axis", 1));
+  if (!axis || axis->size() != 1) return operands.Error("axis is one number");
+  return operands.Axis((*axis)[0], operands.Rank(0));
 }
 
 absl::StatusOr<Outputs> CumulativeOutputs(const Operands& operands) {
-  if (const auto axis = CumulativeAxis(operands); !axis.ok()) return axis.status();
+  KILN_RETURN_IF_ERROR(CumulativeAxis(operands).status());
   return Outputs{{operands.TypeOf(0), operands.ShapeOf(0)}};
 }
 
 template <Reduction kReduction>
-int CumulativeElement(ElementEmitter& e, int, const Position& position) {
-  const auto axis = CumulativeAxis(e);
-  if (!axis.ok()) {
-    e.Fail(axis.status());
-    return e.Of(0);
-  }
-  const Loop loop = e.NewLoop(e.ShapeOf(0)[*axis]);
+absl::StatusOr<int> CumulativeElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto axis, CumulativeAxis(e));
+  const Loop loop = e.NewLoop(e.ShapeOf(0)[axis]);
   const bool is_reverse = e.Int("reverse", 0) != 0;
-  const int early = is_reverse ? position[*axis] : loop.at;
-  const int late = is_reverse ? loop.at : position[*axis];
+  const int early = is_reverse ? position[axis] : loop.at;
+  const int late = is_reverse ? loop.at : position[axis];
   const int counts = e.Int("exclusive", 0) != 0 ? e.Less(early, late) : e.LessOrEqual(early, late);
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
   Position source = position;
-  source[*axis] = loop.at;
+  source[axis] = loop.at;
   const int nothing = e.Number(type, kReduction == Reduction::kSum ? 0 : 1);
   return e.Reduce(kReduction, e.ReadIf(counts, type, 0, source, nothing), {loop});
 }
@@ -205,7 +187,7 @@ int CumulativeElement(ElementEmitter& e, int, const Position& position) {
 template <Reducing kReducing>
 constexpr LoweringRule kReduce = {Infer<ReduceOutputs>, Emit<ReduceElement<kReducing>>};
 
-const std::map<std::string_view, LoweringRule> kReductions = {
+constexpr NamedRule kReductions[] = {
     {"ReduceSum", kReduce<Reducing::kSum>},
     {"ReduceMean", kReduce<Reducing::kMean>},
     {"ReduceMax", kReduce<Reducing::kMaximum>},
@@ -230,9 +212,6 @@ const std::map<std::string_view, LoweringRule> kReductions = {
 
 }  // namespace
 
-const LoweringRule* FindReductionRule(std::string_view op) {
-  const auto rule = kReductions.find(op);
-  return rule == kReductions.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> ReductionRules() { return kReductions; }
 
 }  // namespace kiln::graph

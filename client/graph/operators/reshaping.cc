@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "client/graph/segment/shape.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 
@@ -79,42 +80,33 @@ absl::StatusOr<SliceRange> RangeOf(const Operands& operands, const Size& extent,
 }  // namespace
 
 absl::StatusOr<std::vector<SliceRange>> RangesOfSlice(const Operands& operands) {
-  const auto starts = operands.IntsOrInput("starts", 1);
-  if (!starts.ok()) return starts.status();
-  const auto ends = operands.IntsOrInput("ends", 2);
-  if (!ends.ok()) return ends.status();
-  const auto axes = operands.IntsOrInput("axes", 3);
-  if (!axes.ok()) return axes.status();
-  const auto steps = operands.IntsOrInput("steps", 4);
-  if (!steps.ok()) return steps.status();
-  if (!*starts || !*ends || (*starts)->size() != (*ends)->size() ||
-      (*axes && (*axes)->size() != (*starts)->size()) ||
-      (*steps && (*steps)->size() != (*starts)->size())) {
+  KILN_ASSIGN_OR_RETURN(const auto starts, operands.IntsOrInput("starts", 1));
+  KILN_ASSIGN_OR_RETURN(const auto ends, operands.IntsOrInput("ends", 2));
+  KILN_ASSIGN_OR_RETURN(const auto axes, operands.IntsOrInput("axes", 3));
+  KILN_ASSIGN_OR_RETURN(const auto steps, operands.IntsOrInput("steps", 4));
+  if (!starts || !ends || starts->size() != ends->size() ||
+      (axes && axes->size() != starts->size()) || (steps && steps->size() != starts->size())) {
     return operands.Error("starts, ends, axes and steps need the same number of elements");
   }
   std::vector<SliceRange> ranges;
   for (const Size& extent : operands.ShapeOf(0)) ranges.push_back({0, extent, 1});
-  for (size_t i = 0; i < (*starts)->size(); ++i) {
-    const auto axis =
-        operands.Axis(*axes ? (**axes)[i] : static_cast<int64_t>(i), operands.Rank(0));
-    if (!axis.ok()) return axis.status();
-    auto range = RangeOf(operands, operands.ShapeOf(0)[*axis], (**starts)[i], (**ends)[i],
-                         *steps ? (**steps)[i] : 1);
-    if (!range.ok()) return range.status();
-    ranges[*axis] = *range;
+  for (size_t i = 0; i < starts->size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(
+        const auto axis,
+        operands.Axis(axes ? (*axes)[i] : static_cast<int64_t>(i), operands.Rank(0)));
+    KILN_ASSIGN_OR_RETURN(ranges[axis], RangeOf(operands, operands.ShapeOf(0)[axis], (*starts)[i],
+                                                (*ends)[i], steps ? (*steps)[i] : 1));
   }
   return ranges;
 }
 
 absl::StatusOr<SplitPlan> PlanOfSplit(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
-  const auto sizes = operands.IntsOrInput("split", 1);
-  if (!sizes.ok()) return sizes.status();
-  SplitPlan plan{*axis, {0}};
-  const Size& extent = operands.ShapeOf(0)[*axis];
-  if (*sizes) {
-    for (const int64_t size : **sizes) plan.begins.push_back(plan.begins.back() + Size(size));
+  KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(operands.Int("axis", 0), operands.Rank(0)));
+  KILN_ASSIGN_OR_RETURN(const auto sizes, operands.IntsOrInput("split", 1));
+  SplitPlan plan{axis, {0}};
+  const Size& extent = operands.ShapeOf(0)[axis];
+  if (sizes) {
+    for (const int64_t size : *sizes) plan.begins.push_back(plan.begins.back() + Size(size));
     if (plan.begins.back() != extent) {
       return operands.Error("the parts do not add up to the dimension");
     }
@@ -140,24 +132,22 @@ absl::StatusOr<std::vector<size_t>> PermutationOf(const Operands& operands) {
   std::vector<bool> is_used(rank, false);
   if (given->size() != rank) return operands.Error("perm needs one number for each dimension");
   for (size_t i = 0; i < rank; ++i) {
-    const auto axis = operands.Axis((*given)[i], operands.Rank(0));
-    if (!axis.ok()) return axis.status();
-    if (is_used[*axis]) return operands.Error("perm names a dimension twice");
-    is_used[*axis] = true;
-    permutation[i] = *axis;
+    KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis((*given)[i], operands.Rank(0)));
+    if (is_used[axis]) return operands.Error("perm names a dimension twice");
+    is_used[axis] = true;
+    permutation[i] = axis;
   }
   return permutation;
 }
 
 absl::StatusOr<Shape> ReshapedShape(const Operands& operands) {
-  const auto wanted = operands.IntsOrInput("shape", 1);
-  if (!wanted.ok()) return wanted.status();
-  if (!*wanted) return operands.Error("a shape is missing");
+  KILN_ASSIGN_OR_RETURN(const auto wanted, operands.IntsOrInput("shape", 1));
+  if (!wanted) return operands.Error("a shape is missing");
   const Shape& from = operands.ShapeOf(0);
   Shape to;
   std::optional<size_t> open;
-  for (size_t i = 0; i < (*wanted)->size(); ++i) {
-    const int64_t extent = (**wanted)[i];
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    const int64_t extent = (*wanted)[i];
     if (extent < -1 || (extent == -1 && open)) {
       return operands.Error("the shape has several unknown sizes");
     }
@@ -203,18 +193,16 @@ absl::StatusOr<Shape> FlattenedShape(const Operands& operands) {
 }
 
 absl::StatusOr<Shape> SqueezedShape(const Operands& operands) {
-  const auto axes = operands.IntsOrInput("axes", 1);
-  if (!axes.ok()) return axes.status();
+  KILN_ASSIGN_OR_RETURN(const auto axes, operands.IntsOrInput("axes", 1));
   const Shape& from = operands.ShapeOf(0);
   std::vector<bool> goes(from.size(), false);
-  for (size_t i = 0; i < from.size() && !*axes; ++i) goes[i] = from[i] == Size(1);
-  for (const int64_t number : axes->value_or(std::vector<int64_t>())) {
-    const auto axis = operands.Axis(number, operands.Rank(0));
-    if (!axis.ok()) return axis.status();
-    if (from[*axis] != Size(1)) {
-      return operands.Error(fmt::format("dimension {} of {} is not 1", *axis, operands.Text(from)));
+  for (size_t i = 0; i < from.size() && !axes; ++i) goes[i] = from[i] == Size(1);
+  for (const int64_t number : axes.value_or(std::vector<int64_t>())) {
+    KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(number, operands.Rank(0)));
+    if (from[axis] != Size(1)) {
+      return operands.Error(fmt::format("dimension {} of {} is not 1", axis, operands.Text(from)));
     }
-    goes[*axis] = true;
+    goes[axis] = true;
   }
   Shape to;
   for (size_t i = 0; i < from.size(); ++i) {
@@ -224,17 +212,15 @@ absl::StatusOr<Shape> SqueezedShape(const Operands& operands) {
 }
 
 absl::StatusOr<Shape> UnsqueezedShape(const Operands& operands) {
-  const auto axes = operands.IntsOrInput("axes", 1);
-  if (!axes.ok()) return axes.status();
-  if (!*axes) return operands.Error("axes are missing");
+  KILN_ASSIGN_OR_RETURN(const auto axes, operands.IntsOrInput("axes", 1));
+  if (!axes) return operands.Error("axes are missing");
   const Shape& from = operands.ShapeOf(0);
-  const size_t rank = from.size() + (*axes)->size();
+  const size_t rank = from.size() + axes->size();
   std::vector<bool> is_new(rank, false);
-  for (const int64_t number : **axes) {
-    const auto axis = operands.Axis(number, static_cast<int64_t>(rank));
-    if (!axis.ok()) return axis.status();
-    if (is_new[*axis]) return operands.Error("axes name a dimension twice");
-    is_new[*axis] = true;
+  for (const int64_t number : *axes) {
+    KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(number, static_cast<int64_t>(rank)));
+    if (is_new[axis]) return operands.Error("axes name a dimension twice");
+    is_new[axis] = true;
   }
   Shape to;
   size_t next = 0;

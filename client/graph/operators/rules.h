@@ -1,54 +1,59 @@
-// The files of lowering rules. Each finds a rule by the operator's name in the table (never an
-// alias), or null. A new file has a line here and one in lowering.cc.
+// The files of lowering rules. A new file has a line here and one in lowering.cc.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "client/graph/operators/lowering.h"
 
 namespace kiln::graph {
 
-// elementwise.cc: by the table's expressions.
-const LoweringRule* FindElementwiseRule(std::string_view op);
+struct NamedRule {
+  std::string_view op;  // the operator's name in the table, never an alias
+  LoweringRule rule;
+};
+
+// elementwise.cc: for every operator with an expression in the table.
+extern const LoweringRule kElementwiseRule;
 // quantization.cc: to and from integers with scales.
-const LoweringRule* FindQuantizationRule(std::string_view op);
+std::span<const NamedRule> QuantizationRules();
 // constants.cc: elements that depend on no tensor's elements.
-const LoweringRule* FindConstantRule(std::string_view op);
+std::span<const NamedRule> ConstantRules();
 // view_rules.cc: no element changes, only where it stands.
-const LoweringRule* FindViewRule(std::string_view op);
+std::span<const NamedRule> ViewRules();
 // movement.cc: elements go to other places.
-const LoweringRule* FindMovementRule(std::string_view op);
+std::span<const NamedRule> MovementRules();
 // padding.cc: elements beside the input.
-const LoweringRule* FindPaddingRule(std::string_view op);
+std::span<const NamedRule> PaddingRules();
 // indexing.cc: places come from data.
-const LoweringRule* FindIndexingRule(std::string_view op);
+std::span<const NamedRule> IndexingRules();
 // reductions.cc: over axes, to positions of extremes, cumulative.
-const LoweringRule* FindReductionRule(std::string_view op);
+std::span<const NamedRule> ReductionRules();
 // normalizations.cc: softmaxes, and what divides by a deviation or a norm.
-const LoweringRule* FindNormalizationRule(std::string_view op);
+std::span<const NamedRule> NormalizationRules();
 // products.cc: products of matrices, and determinants.
-const LoweringRule* FindProductRule(std::string_view op);
+std::span<const NamedRule> ProductRules();
 // layers/convolutions.cc: forwards and transposed.
-const LoweringRule* FindConvolutionRule(std::string_view op);
+std::span<const NamedRule> ConvolutionRules();
 // layers/pools.cc: reductions over windows.
-const LoweringRule* FindPoolRule(std::string_view op);
+std::span<const NamedRule> PoolRules();
 // layers/unfolding.cc: windows as columns and back, and unpooling.
-const LoweringRule* FindUnfoldingRule(std::string_view op);
+std::span<const NamedRule> UnfoldingRules();
 // layers/sampling.cc: GridSample.
-const LoweringRule* FindSamplingRule(std::string_view op);
+std::span<const NamedRule> SamplingRules();
 // layers/attention.cc: softmax of products of queries and keys, times values.
-const LoweringRule* FindAttentionRule(std::string_view op);
+std::span<const NamedRule> AttentionRules();
 // statistics.cc: of whole tensors, and their shapes.
-const LoweringRule* FindStatisticRule(std::string_view op);
+std::span<const NamedRule> StatisticRules();
 // layers/losses.cc: by the class of each target.
-const LoweringRule* FindLossRule(std::string_view op);
+std::span<const NamedRule> LossRules();
 // einsum.cc: Einsum.
-const LoweringRule* FindEinsumRule(std::string_view op);
+std::span<const NamedRule> EinsumRules();
 // layers/resizing.cc: Resize and Upsample.
-const LoweringRule* FindResizeRule(std::string_view op);
+std::span<const NamedRule> ResizeRules();
 // layers/skip_normalizations.cc: of a sum.
-const LoweringRule* FindSkipNormalizationRule(std::string_view op);
+std::span<const NamedRule> SkipNormalizationRules();
 // layers/language_models.cc: rotary embeddings and gated units.
-const LoweringRule* FindLanguageModelRule(std::string_view op);
+std::span<const NamedRule> LanguageModelRules();
 
 }  // namespace kiln::graph

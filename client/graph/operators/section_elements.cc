@@ -9,6 +9,7 @@
 #include "client/graph/operators/operands.h"
 #include "client/graph/program/order_of_use.h"
 #include "client/graph/segment/shape.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -95,12 +96,12 @@ absl::StatusOr<int> SectionElements::Read(int value, const Position& position) {
   const int producer = producers_.at(value);
   const std::tuple key(value, Guard().value_or(-1), position);
   if (const auto known = computed_.find(key); known != computed_.end()) return known->second;
-  auto element = ElementAt(segment_.operations[static_cast<size_t>(producer)], value, position);
-  if (!element.ok()) return element;
+  KILN_ASSIGN_OR_RETURN(
+      auto element, ElementAt(segment_.operations[static_cast<size_t>(producer)], value, position));
   if (const auto guard = Guard()) {
-    element = builder_.Select(*guard, *element, builder_.Constant(builder_.TypeOf(*element), 0));
+    element = builder_.Select(*guard, element, builder_.Constant(builder_.TypeOf(element), 0));
   }
-  return computed_[key] = *element;
+  return computed_[key] = element;
 }
 
 // An axis for each dimension; inner ones behind the others, as a LoopProgram has them.
@@ -120,9 +121,8 @@ absl::StatusOr<LoopProgram> SectionElements::Program(const Operation& root, int 
                                                      const std::vector<int>& inner) && {
   const int buffer = builder_.AddOutput(BufferName(value), ValueAt(value).type);
   const Position position = AddAxes(ValueAt(value).shape, inner);
-  const auto element = ElementAt(root, value, position);
-  if (!element.ok()) return element.status();
-  builder_.Store(buffer, IndexOf({0, StridesOf(ValueAt(value))}, position), *element);
+  KILN_ASSIGN_OR_RETURN(const auto element, ElementAt(root, value, position));
+  builder_.Store(buffer, IndexOf({0, StridesOf(ValueAt(value))}, position), element);
   LoopProgram program = InOrderOfUse(std::move(builder_).Finish());
   if (const std::string wrong = WhatIsWrong(program); !wrong.empty()) {
     return absl::InternalError(fmt::format("{}: {}", root.name, wrong));

@@ -17,6 +17,7 @@
 #include "client/graph/segment/limits.h"
 #include "client/graph/segment/shape.h"
 #include "client/graph/segment/size_text.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -91,8 +92,7 @@ class Checking {
 
   absl::Status CheckOperation(int number) {
     const Operation& operation = segment_.operations[static_cast<size_t>(number)];
-    absl::Status status = graph::CheckOperation(segment_, operation, number);
-    if (!status.ok()) return status;
+    KILN_RETURN_IF_ERROR(graph::CheckOperation(segment_, operation, number));
     for (const int output : operation.outputs) {
       if (output == kOmitted) continue;
       int& producer = producers_[static_cast<size_t>(output)];
@@ -238,7 +238,7 @@ absl::Status CheckValue(const Value& value, const std::vector<Symbol>& symbols) 
       !IsAtMost(elements, kElementsMax, symbols)) {
     return Invalid("value {}: it has more than {} elements", value.name, kElementsMax);
   }
-  if (absl::Status status = CheckStrides(value, symbols, sizes_max); !status.ok()) return status;
+  KILN_RETURN_IF_ERROR(CheckStrides(value, symbols, sizes_max));
   if (value.is_constant && value.bytes) {
     const auto count = elements.Constant();
     if (!count) return Invalid("value {}: a constant with data has a fixed shape", value.name);

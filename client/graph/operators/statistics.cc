@@ -1,10 +1,11 @@
 // What depends on a whole tensor: its shape, its extremes, its moments.
 #include <algorithm>
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
+#include "client/graph/operators/moments.h"
 #include "client/graph/operators/rules.h"
 #include "client/graph/segment/shape.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -47,15 +48,11 @@ absl::StatusOr<Outputs> DynamicQuantizeOutputs(const Operands& operands) {
 int DynamicQuantizeElement(ElementEmitter& e, int output, const Position& position) {
   const int zero = e.Number(DType::kF32, 0);
   const int most = e.Number(DType::kF32, 255);
-  std::vector<Loop> loops;
-  Position source;
-  for (const Size& extent : e.ShapeOf(0)) {
-    loops.push_back(e.NewLoop(extent));
-    source.push_back(loops.back().at);
-  }
-  const int x = e.ReadAs(DType::kF32, 0, source);
-  const int low = e.Minimum(e.Reduce(Reduction::kMinimum, x, loops), zero);
-  const int high = e.Maximum(e.Reduce(Reduction::kMaximum, x, loops), zero);
+  const size_t rank = e.ShapeOf(0).size();
+  const Region all = RegionAt(e, Position(rank), 0, rank);
+  const int x = e.ReadAs(DType::kF32, 0, all.source);
+  const int low = e.Minimum(e.Reduce(Reduction::kMinimum, x, all.loops), zero);
+  const int high = e.Maximum(e.Reduce(Reduction::kMaximum, x, all.loops), zero);
   const int scale = e.Divide(e.Subtract(high, low), most);
   if (output == 1) return scale;
   const auto saturated = [&](int y) { return e.Maximum(zero, e.Minimum(y, most)); };
@@ -69,15 +66,14 @@ int DynamicQuantizeElement(ElementEmitter& e, int output, const Position& positi
 absl::StatusOr<std::vector<size_t>> VarianceAxes(const Operands& operands) {
   std::vector<size_t> axes;
   for (const int64_t number : operands.Ints("axes").value_or(std::vector<int64_t>{0, 2, 3})) {
-    const auto axis = operands.Axis(number, operands.Rank(0));
-    if (!axis.ok()) return axis.status();
-    axes.push_back(*axis);
+    KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(number, operands.Rank(0)));
+    axes.push_back(axis);
   }
   return axes;
 }
 
 absl::StatusOr<Outputs> VarianceOutputs(const Operands& operands) {
-  if (const auto axes = VarianceAxes(operands); !axes.ok()) return axes.status();
+  KILN_RETURN_IF_ERROR(VarianceAxes(operands).status());
   return Outputs{{operands.TypeOf(0), operands.ShapeOf(0)}};
 }
 
@@ -89,31 +85,20 @@ std::vector<int> VarianceDimensions(const Segment& segment, const Operation& ope
   return dimensions;
 }
 
-int VarianceElement(ElementEmitter& e, int, const Position& position) {
-  const auto axes = VarianceAxes(e);
-  if (!axes.ok()) {
-    e.Fail(axes.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> VarianceElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto axes, VarianceAxes(e));
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
-  std::vector<Loop> loops;
-  Position source = position;
-  Size count = 1;
-  for (const size_t axis : *axes) {
-    loops.push_back(e.NewLoop(e.ShapeOf(0)[axis]));
-    source[axis] = loops.back().at;
-    count *= e.ShapeOf(0)[axis];
-  }
-  const auto average = [&](int x) { return e.Divide(e.Sum(x, loops), e.Cast(type, e.Of(count))); };
-  const int x = e.ReadAs(type, 0, source);
-  const int mean = average(x);
+  const Region region = RegionOver(e, position, axes);
+  const int x = e.ReadAs(type, 0, region.source);
+  const int mean = MeanOf(e, region, x);
   const int difference = e.Subtract(x, mean);
-  const int deviation = e.Unary(Opcode::kSquareRoot, average(e.Multiply(difference, difference)));
+  const int variance = MeanOf(e, region, e.Multiply(difference, difference));
+  const int deviation = e.Unary(Opcode::kSquareRoot, variance);
   const int own = e.Subtract(e.ReadAs(type, 0, position), mean);
   return e.Divide(own, e.Add(deviation, e.Number(type, 1e-9)));
 }
 
-const std::map<std::string_view, LoweringRule> kStatistics = {
+constexpr NamedRule kStatistics[] = {
     {"Shape", {Infer<ShapeOutputs>, Emit<ShapeElement>}},
     {"Size", {Infer<SizeOutputs>, Emit<SizeElement>}},
     {"DynamicQuantizeLinear", {Infer<DynamicQuantizeOutputs>, Emit<DynamicQuantizeElement>}},
@@ -123,9 +108,6 @@ const std::map<std::string_view, LoweringRule> kStatistics = {
 
 }  // namespace
 
-const LoweringRule* FindStatisticRule(std::string_view op) {
-  const auto rule = kStatistics.find(op);
-  return rule == kStatistics.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> StatisticRules() { return kStatistics; }
 
 }  // namespace kiln::graph

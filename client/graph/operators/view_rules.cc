@@ -1,21 +1,19 @@
 // Operators that change no element, only where each stands.
 #include <fmt/format.h>
 
-#include <map>
-
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/reshaping.h"
 #include "client/graph/operators/rules.h"
 #include "client/graph/segment/shape.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
 
 template <absl::StatusOr<Shape> (*kShape)(const Operands&)>
 absl::StatusOr<Outputs> LikeInput(const Operands& operands) {
-  auto shape = kShape(operands);
-  if (!shape.ok()) return shape.status();
-  return Outputs{{operands.TypeOf(0), *std::move(shape)}};
+  KILN_ASSIGN_OR_RETURN(auto shape, kShape(operands));
+  return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
 int ReshapeElement(ElementEmitter& e, int output, const Position& position) {
@@ -37,30 +35,24 @@ int ReshapeElement(ElementEmitter& e, int output, const Position& position) {
 }
 
 absl::StatusOr<Shape> TransposedShape(const Operands& operands) {
-  const auto permutation = PermutationOf(operands);
-  if (!permutation.ok()) return permutation.status();
+  KILN_ASSIGN_OR_RETURN(const auto permutation, PermutationOf(operands));
   Shape shape;
-  for (const size_t axis : *permutation) shape.push_back(operands.ShapeOf(0)[axis]);
+  for (const size_t axis : permutation) shape.push_back(operands.ShapeOf(0)[axis]);
   return shape;
 }
 
-int TransposeElement(ElementEmitter& e, int, const Position& position) {
-  const auto permutation = PermutationOf(e);
-  if (!permutation.ok()) {
-    e.Fail(permutation.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> TransposeElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto permutation, PermutationOf(e));
   Position source(position.size());
-  for (size_t i = 0; i < position.size(); ++i) source[(*permutation)[i]] = position[i];
+  for (size_t i = 0; i < position.size(); ++i) source[permutation[i]] = position[i];
   return e.Read(0, source);
 }
 
 absl::StatusOr<Shape> ExpandedShape(const Operands& operands) {
-  const auto wanted = operands.IntsOrInput("shape", 1);
-  if (!wanted.ok()) return wanted.status();
-  if (!*wanted) return operands.Error("a shape is missing");
+  KILN_ASSIGN_OR_RETURN(const auto wanted, operands.IntsOrInput("shape", 1));
+  if (!wanted) return operands.Error("a shape is missing");
   const Shape& from = operands.ShapeOf(0);
-  Shape to((*wanted)->begin(), (*wanted)->end());
+  Shape to(wanted->begin(), wanted->end());
   // PyTorch's -1 keeps a size.
   for (size_t i = 0; i < to.size() && i < from.size(); ++i) {
     if (to[to.size() - 1 - i] == Size(-1)) to[to.size() - 1 - i] = from[from.size() - 1 - i];
@@ -78,59 +70,48 @@ int ExpandElement(ElementEmitter& e, int, const Position& position) {
 }
 
 absl::StatusOr<Shape> SlicedShape(const Operands& operands) {
-  const auto ranges = RangesOfSlice(operands);
-  if (!ranges.ok()) return ranges.status();
+  KILN_ASSIGN_OR_RETURN(const auto ranges, RangesOfSlice(operands));
   Shape shape;
-  for (const SliceRange& range : *ranges) shape.push_back(range.length);
+  for (const SliceRange& range : ranges) shape.push_back(range.length);
   return shape;
 }
 
-int SliceElement(ElementEmitter& e, int, const Position& position) {
-  const auto ranges = RangesOfSlice(e);
-  if (!ranges.ok()) {
-    e.Fail(ranges.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> SliceElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto ranges, RangesOfSlice(e));
   Position source;
   for (size_t i = 0; i < position.size(); ++i) {
-    const SliceRange& range = (*ranges)[i];
+    const SliceRange& range = ranges[i];
     source.push_back(e.Add(e.Multiply(position[i], e.Of(range.step)), e.Of(range.start)));
   }
   return e.Read(0, source);
 }
 
 absl::StatusOr<Outputs> SplitOutputs(const Operands& operands) {
-  const auto plan = PlanOfSplit(operands);
-  if (!plan.ok()) return plan.status();
+  KILN_ASSIGN_OR_RETURN(const auto plan, PlanOfSplit(operands));
   Outputs outputs;
-  for (size_t i = 0; i + 1 < plan->begins.size(); ++i) {
+  for (size_t i = 0; i + 1 < plan.begins.size(); ++i) {
     Shape shape = operands.ShapeOf(0);
-    shape[plan->axis] = plan->begins[i + 1] - plan->begins[i];
+    shape[plan.axis] = plan.begins[i + 1] - plan.begins[i];
     outputs.push_back({operands.TypeOf(0), std::move(shape)});
   }
   return outputs;
 }
 
-int SplitElement(ElementEmitter& e, int output, const Position& position) {
-  const auto plan = PlanOfSplit(e);
-  if (!plan.ok()) {
-    e.Fail(plan.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> SplitElement(ElementEmitter& e, int output, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto plan, PlanOfSplit(e));
   Position source = position;
-  source[plan->axis] = e.Add(position[plan->axis], e.Of(plan->begins[static_cast<size_t>(output)]));
+  source[plan.axis] = e.Add(position[plan.axis], e.Of(plan.begins[static_cast<size_t>(output)]));
   return e.Read(0, source);
 }
 
 absl::StatusOr<Outputs> UnstackOutputs(const Operands& operands) {
-  const auto axis = operands.Axis(operands.Int("axis", 0), operands.Rank(0));
-  if (!axis.ok()) return axis.status();
+  KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(operands.Int("axis", 0), operands.Rank(0)));
   Shape shape = operands.ShapeOf(0);
-  if (shape[*axis] != Size(static_cast<int64_t>(operands.outputs()))) {
+  if (shape[axis] != Size(static_cast<int64_t>(operands.outputs()))) {
     return operands.Error(fmt::format("has {} outputs for a dimension of {}", operands.outputs(),
-                                      operands.Text({shape[*axis]})));
+                                      operands.Text({shape[axis]})));
   }
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(*axis));
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
   return Outputs(operands.outputs(), {operands.TypeOf(0), shape});
 }
 
@@ -151,12 +132,11 @@ absl::StatusOr<Shape> ShapeInDepth(const Operands& operands) {
 }
 
 absl::StatusOr<Shape> DepthToSpaceShape(const Operands& operands) {
-  auto shape = ShapeInDepth(operands);
-  if (!shape.ok()) return shape.status();
+  KILN_ASSIGN_OR_RETURN(auto shape, ShapeInDepth(operands));
   const int64_t block = operands.Int("blocksize", operands.Int("upscale_factor", 0));
-  const auto depth = Quotient((*shape)[1], block * block);
+  const auto depth = Quotient(shape[1], block * block);
   if (!depth) return operands.Error("blocksize squared has to divide the channels");
-  return Shape{(*shape)[0], *depth, (*shape)[2] * Size(block), (*shape)[3] * Size(block)};
+  return Shape{shape[0], *depth, shape[2] * Size(block), shape[3] * Size(block)};
 }
 
 int DepthToSpaceElement(ElementEmitter& e, int, const Position& position) {
@@ -176,13 +156,12 @@ int DepthToSpaceElement(ElementEmitter& e, int, const Position& position) {
 }
 
 absl::StatusOr<Shape> SpaceToDepthShape(const Operands& operands) {
-  auto shape = ShapeInDepth(operands);
-  if (!shape.ok()) return shape.status();
+  KILN_ASSIGN_OR_RETURN(auto shape, ShapeInDepth(operands));
   const int64_t block = operands.Int("blocksize", 0);
-  const auto height = Quotient((*shape)[2], block);
-  const auto width = Quotient((*shape)[3], block);
+  const auto height = Quotient(shape[2], block);
+  const auto width = Quotient(shape[3], block);
   if (!height || !width) return operands.Error("blocksize has to divide height and width");
-  return Shape{(*shape)[0], (*shape)[1] * Size(block * block), *height, *width};
+  return Shape{shape[0], shape[1] * Size(block * block), *height, *width};
 }
 
 int SpaceToDepthElement(ElementEmitter& e, int, const Position& position) {
@@ -198,7 +177,7 @@ int SpaceToDepthElement(ElementEmitter& e, int, const Position& position) {
   return e.Read(0, {position[0], channel, row, column});
 }
 
-const std::map<std::string_view, LoweringRule> kViews = {
+constexpr NamedRule kViews[] = {
     {"Reshape", {Infer<LikeInput<ReshapedShape>>, Emit<ReshapeElement>}},
     {"Flatten", {Infer<LikeInput<FlattenedShape>>, Emit<ReshapeElement>}},
     {"Squeeze", {Infer<LikeInput<SqueezedShape>>, Emit<ReshapeElement>}},
@@ -215,9 +194,6 @@ const std::map<std::string_view, LoweringRule> kViews = {
 
 }  // namespace
 
-const LoweringRule* FindViewRule(std::string_view op) {
-  const auto rule = kViews.find(op);
-  return rule == kViews.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> ViewRules() { return kViews; }
 
 }  // namespace kiln::graph

@@ -30,7 +30,6 @@ class SectionLowering {
     if (rule_ == nullptr) {
       return absl::UnimplementedError(fmt::format("nothing lowers operator {}", root_.name));
     }
-    if (rule_->element == nullptr) return rule_->programs(segment_, root_);
     std::vector<LoopProgram> programs;
     for (const int output : section_.outputs) {
       auto program = ProgramOf(output);

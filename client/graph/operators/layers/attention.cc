@@ -1,11 +1,11 @@
 // Softmax of products of queries and keys, times values.
 #include <limits>
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/attention_plan.h"
 #include "client/graph/operators/layers/rotation.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -40,15 +40,14 @@ HeadPosition HeadPositionOf(ElementEmitter& e, const Position& position, const S
 
 template <PlanOf kPlanOf>
 absl::StatusOr<Outputs> AttentionOutputs(const Operands& operands) {
-  const auto plan = kPlanOf(operands);
-  if (!plan.ok()) return plan.status();
+  KILN_ASSIGN_OR_RETURN(const auto plan, kPlanOf(operands));
   Shape shape = operands.ShapeOf(0);
-  shape.back() = shape.size() == 4 ? plan->v.width : plan->q.heads * plan->v.width;
+  shape.back() = shape.size() == 4 ? plan.v.width : plan.q.heads * plan.v.width;
   const Size& batch = operands.ShapeOf(0)[0];
   return Outputs{{operands.TypeOf(0), std::move(shape)},
-                 {operands.TypeOf(kKeys), {batch, plan->k.heads, plan->total, plan->k.width}},
-                 {operands.TypeOf(kValues), {batch, plan->v.heads, plan->total, plan->v.width}},
-                 {operands.TypeOf(0), {batch, plan->q.heads, plan->q.length, plan->total}}};
+                 {operands.TypeOf(kKeys), {batch, plan.k.heads, plan.total, plan.k.width}},
+                 {operands.TypeOf(kValues), {batch, plan.v.heads, plan.total, plan.v.width}},
+                 {operands.TypeOf(0), {batch, plan.q.heads, plan.q.length, plan.total}}};
 }
 
 // How many keys of earlier calls there are.
@@ -208,21 +207,17 @@ int ScoresElement(ElementEmitter& e, const AttentionPlan& plan, const Position& 
 }
 
 template <PlanOf kPlanOf>
-int AttentionElement(ElementEmitter& e, int output, const Position& position) {
-  const auto plan = kPlanOf(e);
-  if (!plan.ok()) {
-    e.Fail(plan.status());
-    return e.Of(0);
-  }
-  if (output == kScores) return ScoresElement(e, *plan, position);
+absl::StatusOr<int> AttentionElement(ElementEmitter& e, int output, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto plan, kPlanOf(e));
+  if (output == kScores) return ScoresElement(e, plan, position);
   if (output > 0) {
-    return ReadKey(e, *plan, output == kPresentKeys ? kKeys : kValues,
+    return ReadKey(e, plan, output == kPresentKeys ? kKeys : kValues,
                    {position[0], position[1], position[2], position[3]});
   }
-  const HeadPosition at = HeadPositionOf(e, position, plan->v.width);
-  const Weights weights = WeightsOf(e, *plan, at);
-  const int shared = e.Divide(at.head, e.Of(plan->queries_per_head));
-  const int value = ReadKey(e, *plan, kValues, {at.batch, shared, weights.key.at, at.column});
+  const HeadPosition at = HeadPositionOf(e, position, plan.v.width);
+  const Weights weights = WeightsOf(e, plan, at);
+  const int shared = e.Divide(at.head, e.Of(plan.queries_per_head));
+  const int value = ReadKey(e, plan, kValues, {at.batch, shared, weights.key.at, at.column});
   const int product = e.Multiply(weights.weight, e.Cast(e.TypeOfValue(weights.weight), value));
   return e.Divide(e.Sum(product, {weights.key}), weights.sum);
 }
@@ -237,7 +232,7 @@ template <PlanOf kPlanOf>
 constexpr LoweringRule kAttentionRule = {Infer<AttentionOutputs<kPlanOf>>,
                                          Emit<AttentionElement<kPlanOf>>, ColumnsOfValues};
 
-const std::map<std::string_view, LoweringRule> kAttention = {
+constexpr NamedRule kAttention[] = {
     {"Attention", kAttentionRule<PlanOfAttention>},
     {"MultiHeadAttention", kAttentionRule<PlanOfMultiHead>},
     {"GroupQueryAttention", kAttentionRule<PlanOfGroupQuery>},
@@ -245,9 +240,6 @@ const std::map<std::string_view, LoweringRule> kAttention = {
 
 }  // namespace
 
-const LoweringRule* FindAttentionRule(std::string_view op) {
-  const auto rule = kAttention.find(op);
-  return rule == kAttention.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> AttentionRules() { return kAttention; }
 
 }  // namespace kiln::graph

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "storage/base/status.h"
+
 namespace kiln::graph {
 namespace {
 
@@ -20,14 +22,11 @@ absl::StatusOr<Heads> HeadsOf(const Operands& operands, size_t input, std::strin
 // Queries, keys and values are inputs 0 to 2; `queries` and `keys` name attributes.
 absl::StatusOr<AttentionPlan> PlanOfInputs(const Operands& operands, std::string_view queries,
                                            std::string_view keys) {
-  const auto q = HeadsOf(operands, 0, queries);
-  if (!q.ok()) return q.status();
-  const auto k = HeadsOf(operands, 1, keys);
-  if (!k.ok()) return k.status();
-  const auto v = HeadsOf(operands, 2, keys);
-  if (!v.ok()) return v.status();
-  const auto shared = Quotient(q->heads, k->heads);
-  if (!shared || k->heads != v->heads || k->length != v->length || q->width != k->width ||
+  KILN_ASSIGN_OR_RETURN(const auto q, HeadsOf(operands, 0, queries));
+  KILN_ASSIGN_OR_RETURN(const auto k, HeadsOf(operands, 1, keys));
+  KILN_ASSIGN_OR_RETURN(const auto v, HeadsOf(operands, 2, keys));
+  const auto shared = Quotient(q.heads, k.heads);
+  if (!shared || k.heads != v.heads || k.length != v.length || q.width != k.width ||
       operands.ShapeOf(0)[0] != operands.ShapeOf(1)[0] ||
       operands.ShapeOf(0)[0] != operands.ShapeOf(2)[0]) {
     return operands.Error(fmt::format(
@@ -35,11 +34,11 @@ absl::StatusOr<AttentionPlan> PlanOfInputs(const Operands& operands, std::string
         operands.Text(operands.ShapeOf(1)), operands.Text(operands.ShapeOf(2))));
   }
   AttentionPlan plan;
-  plan.q = *q;
-  plan.k = *k;
-  plan.v = *v;
+  plan.q = q;
+  plan.k = k;
+  plan.v = v;
   plan.queries_per_head = *shared;
-  plan.total = k->length;
+  plan.total = k.length;
   return plan;
 }
 
@@ -95,43 +94,41 @@ absl::Status CheckBatch(const Operands& operands, size_t input) {
 
 // ONNX's: inputs are q, k, v, mask, past keys, past values, how many keys count.
 absl::StatusOr<AttentionPlan> PlanOfAttention(const Operands& operands) {
-  auto plan = PlanOfInputs(operands, "q_num_heads", "kv_num_heads");
-  if (!plan.ok()) return plan;
-  if (auto status = AddPast(operands, 4, *plan); !status.ok()) return status;
-  if (auto status = AddMask(operands, 3, *plan); !status.ok()) return status;
-  AddScale(operands, *plan);
-  plan->is_causal = operands.Int("is_causal", 0) != 0;
-  plan->left = operands.Int("left_window_size", -1);
-  plan->right = operands.Int("right_window_size", -1);
-  plan->is_double = operands.Int("softmax_precision", 1) == 11;
+  KILN_ASSIGN_OR_RETURN(auto plan, PlanOfInputs(operands, "q_num_heads", "kv_num_heads"));
+  KILN_RETURN_IF_ERROR(AddPast(operands, 4, plan));
+  KILN_RETURN_IF_ERROR(AddMask(operands, 3, plan));
+  AddScale(operands, plan);
+  plan.is_causal = operands.Int("is_causal", 0) != 0;
+  plan.left = operands.Int("left_window_size", -1);
+  plan.right = operands.Int("right_window_size", -1);
+  plan.is_double = operands.Int("softmax_precision", 1) == 11;
   if (!operands.Has(6)) return plan;
   if (operands.Has(4)) return operands.Error("takes past keys or nonpad_kv_seqlen, not both");
-  if (auto status = CheckBatch(operands, 6); !status.ok()) return status;
-  plan->valid = 6;
+  KILN_RETURN_IF_ERROR(CheckBatch(operands, 6));
+  plan.valid = 6;
   return plan;
 }
 
 // ONNX Runtime's: inputs are q, k, v, bias, padding, an addend of scores, past keys, past values.
 absl::StatusOr<AttentionPlan> PlanOfMultiHead(const Operands& operands) {
-  auto plan = PlanOfInputs(operands, "num_heads", "num_heads");
-  if (!plan.ok()) return plan;
-  if (auto status = AddPast(operands, 6, *plan); !status.ok()) return status;
-  if (auto status = AddMask(operands, 5, *plan); !status.ok()) return status;
-  AddScale(operands, *plan);
-  plan->is_causal = operands.Int("unidirectional", 0) != 0;
-  plan->padded = operands.Float("mask_filter_value", -10000);
-  const Size width = plan->q.heads * plan->q.width;
+  KILN_ASSIGN_OR_RETURN(auto plan, PlanOfInputs(operands, "num_heads", "num_heads"));
+  KILN_RETURN_IF_ERROR(AddPast(operands, 6, plan));
+  KILN_RETURN_IF_ERROR(AddMask(operands, 5, plan));
+  AddScale(operands, plan);
+  plan.is_causal = operands.Int("unidirectional", 0) != 0;
+  plan.padded = operands.Float("mask_filter_value", -10000);
+  const Size width = plan.q.heads * plan.q.width;
   if (operands.Has(3)) {
-    plan->bias = 3;
-    if (operands.ShapeOf(3) != Shape{width + width + plan->v.heads * plan->v.width}) {
+    plan.bias = 3;
+    if (operands.ShapeOf(3) != Shape{width + width + plan.v.heads * plan.v.width}) {
       return operands.Error("the bias has a number for each column of queries, keys and values");
     }
   }
   if (!operands.Has(4)) return plan;
-  plan->padding = 4;
+  plan.padding = 4;
   const Size& batch = operands.ShapeOf(0)[0];
   const Shape& padding = operands.ShapeOf(4);
-  if (padding != Shape{batch} && padding != Shape{batch, plan->total}) {
+  if (padding != Shape{batch} && padding != Shape{batch, plan.total}) {
     return operands.Missing(
         fmt::format("a padding mask of {} is not lowered", operands.Text(padding)));
   }
@@ -141,32 +138,31 @@ absl::StatusOr<AttentionPlan> PlanOfMultiHead(const Operands& operands) {
 // ONNX Runtime's: inputs are q, k, v, past keys, past values, the last key's place, the number of
 // keys, cosines, sines. The past is a buffer with room behind its keys.
 absl::StatusOr<AttentionPlan> PlanOfGroupQuery(const Operands& operands) {
-  auto plan = PlanOfInputs(operands, "num_heads", "kv_num_heads");
-  if (!plan.ok()) return plan;
-  if (auto status = AddPast(operands, 3, *plan); !status.ok()) return status;
-  AddScale(operands, *plan);
-  plan->is_causal = true;
-  plan->left = operands.Int("local_window_size", -1);
+  KILN_ASSIGN_OR_RETURN(auto plan, PlanOfInputs(operands, "num_heads", "kv_num_heads"));
+  KILN_RETURN_IF_ERROR(AddPast(operands, 3, plan));
+  AddScale(operands, plan);
+  plan.is_causal = true;
+  plan.left = operands.Int("local_window_size", -1);
   if (operands.Has(5)) {
-    plan->last = 5;
-    if (auto status = CheckBatch(operands, 5); !status.ok()) return status;
+    plan.last = 5;
+    KILN_RETURN_IF_ERROR(CheckBatch(operands, 5));
   }
-  if (plan->past_keys) {
+  if (plan.past_keys) {
     const auto total = operands.IntsOrInput("total_sequence_length", 6);
     if (!total.ok()) return operands.Missing("total_sequence_length has to be a constant");
-    const auto room = plan->past.Constant();
-    if (!*total || (*total)->size() != 1 || !room || !plan->last) {
+    const auto room = plan.past.Constant();
+    if (!*total || (*total)->size() != 1 || !room || !plan.last) {
       return operands.Missing("past keys need a length that is known, and total_sequence_length");
     }
-    plan->total = std::max((**total)[0], *room);
+    plan.total = std::max((**total)[0], *room);
   }
   if (operands.Int("do_rotary", 0) == 0) return plan;
-  plan->cosines = 7;
-  plan->is_interleaved = operands.Int("rotary_interleaved", 0) != 0;
+  plan.cosines = 7;
+  plan.is_interleaved = operands.Int("rotary_interleaved", 0) != 0;
   const auto half =
       operands.Has(7) && operands.Rank(7) == 2 ? operands.ShapeOf(7)[1].Constant() : std::nullopt;
   if (!half || !operands.Has(8) || operands.ShapeOf(8) != operands.ShapeOf(7) ||
-      !operands.IsAtMost(2 * *half, plan->q.width)) {
+      !operands.IsAtMost(2 * *half, plan.q.width)) {
     return operands.Error("do_rotary needs cosines and sines [places, columns / 2]");
   }
   return plan;

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/windows.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -23,18 +23,16 @@ absl::Status NotFitting(const Operands& operands, int64_t groups) {
 }
 
 absl::StatusOr<Outputs> ConvOutputs(const Operands& operands) {
-  const auto window = WindowOf(operands, KernelOfWeight(operands));
-  if (!window.ok()) return window.status();
+  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(operands, KernelOfWeight(operands)));
   const int64_t groups = operands.Int("group", 1);
   const Shape& weight = operands.ShapeOf(1);
-  if (window->kernel != KernelOfWeight(operands) || groups < 1 || !Quotient(weight[0], groups) ||
+  if (window.kernel != KernelOfWeight(operands) || groups < 1 || !Quotient(weight[0], groups) ||
       operands.ShapeOf(0)[1] != weight[1] * Size(groups)) {
     return NotFitting(operands, groups);
   }
-  auto positions = PositionsOf(operands, *window);
-  if (!positions.ok()) return positions.status();
+  KILN_ASSIGN_OR_RETURN(auto positions, PositionsOf(operands, window));
   Shape shape = {operands.ShapeOf(0)[0], weight[0]};
-  shape.insert(shape.end(), positions->begin(), positions->end());
+  shape.insert(shape.end(), positions.begin(), positions.end());
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
@@ -52,16 +50,12 @@ int ConvZeroPoint(ElementEmitter& e, size_t input, int channel) {
 }
 
 template <bool kHasZeroPoints>
-int ConvElement(ElementEmitter& e, int, const Position& position) {
-  const auto window = WindowOf(e, KernelOfWeight(e));
-  if (!window.ok()) {
-    e.Fail(window.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> ConvElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(e, KernelOfWeight(e)));
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
   const Shape& weight = e.ShapeOf(1);
-  std::vector<Loop> loops = LoopsOf(e, *window);
-  const WindowPlace place = PlaceOf(e, *window, {position.begin() + 2, position.end()}, loops);
+  std::vector<Loop> loops = LoopsOf(e, window);
+  const WindowPlace place = PlaceOf(e, window, {position.begin() + 2, position.end()}, loops);
   Position weight_at = {position[1]};
   const Loop channel = e.NewLoop(weight[1]);
   weight_at.push_back(channel.at);
@@ -90,9 +84,8 @@ struct Transposed {
 };
 
 absl::StatusOr<Transposed> TransposedOf(const Operands& operands) {
-  auto window = WindowOf(operands, KernelOfWeight(operands));
-  if (!window.ok()) return window.status();
-  Transposed transposed{*std::move(window), {}};
+  KILN_ASSIGN_OR_RETURN(auto window, WindowOf(operands, KernelOfWeight(operands)));
+  Transposed transposed{std::move(window), {}};
   Window& own = transposed.window;
   const size_t spatial = own.kernel.size();
   const auto extra = operands.Ints("output_padding").value_or(std::vector<int64_t>(spatial, 0));
@@ -122,26 +115,21 @@ absl::StatusOr<Transposed> TransposedOf(const Operands& operands) {
 }
 
 absl::StatusOr<Outputs> ConvTransposeOutputs(const Operands& operands) {
-  const auto transposed = TransposedOf(operands);
-  if (!transposed.ok()) return transposed.status();
+  KILN_ASSIGN_OR_RETURN(const auto transposed, TransposedOf(operands));
   const int64_t groups = operands.Int("group", 1);
   const Shape& weight = operands.ShapeOf(1);
-  if (transposed->window.kernel != KernelOfWeight(operands) || groups < 1 ||
+  if (transposed.window.kernel != KernelOfWeight(operands) || groups < 1 ||
       !Quotient(weight[0], groups) || operands.ShapeOf(0)[1] != weight[0]) {
     return NotFitting(operands, groups);
   }
   Shape shape = {operands.ShapeOf(0)[0], weight[1] * Size(groups)};
-  shape.insert(shape.end(), transposed->positions.begin(), transposed->positions.end());
+  shape.insert(shape.end(), transposed.positions.begin(), transposed.positions.end());
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
-int ConvTransposeElement(ElementEmitter& e, int, const Position& position) {
-  const auto transposed = TransposedOf(e);
-  if (!transposed.ok()) {
-    e.Fail(transposed.status());
-    return e.Of(0);
-  }
-  const Window& window = transposed->window;
+absl::StatusOr<int> ConvTransposeElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto transposed, TransposedOf(e));
+  const Window& window = transposed.window;
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
   const Shape& weight = e.ShapeOf(1);
   const Size channels = *Quotient(weight[0], e.Int("group", 1));
@@ -208,7 +196,7 @@ int CausalElement(ElementEmitter& e, int output, const Position& position) {
   return e.Divide(sum, e.Add(one, exponential));
 }
 
-const std::map<std::string_view, LoweringRule> kConvolutions = {
+constexpr NamedRule kConvolutions[] = {
     {"Conv", {Infer<ConvOutputs>, Emit<ConvElement<false>>}},
     {"ConvInteger", {Infer<ConvIntegerOutputs>, Emit<ConvElement<true>>}},
     {"CausalConvWithState", {Infer<CausalOutputs>, Emit<CausalElement>}},
@@ -217,9 +205,6 @@ const std::map<std::string_view, LoweringRule> kConvolutions = {
 
 }  // namespace
 
-const LoweringRule* FindConvolutionRule(std::string_view op) {
-  const auto rule = kConvolutions.find(op);
-  return rule == kConvolutions.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> ConvolutionRules() { return kConvolutions; }
 
 }  // namespace kiln::graph

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <map>
 #include <numbers>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/rotation.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -35,11 +35,10 @@ absl::StatusOr<RotaryPlan> RotaryPlanOf(const Operands& operands) {
 }
 
 absl::StatusOr<Outputs> RotaryOutputs(const Operands& operands) {
-  const auto plan = RotaryPlanOf(operands);
-  if (!plan.ok()) return plan.status();
+  KILN_ASSIGN_OR_RETURN(const auto plan, RotaryPlanOf(operands));
   const Shape& x = operands.ShapeOf(0);
   const Shape places = {x[0], x[x.size() - 2]};
-  const Size half = plan->rotated / 2;
+  const Size half = plan.rotated / 2;
   const bool has_places = operands.Has(3);
   const Shape cache = {places[0], places[1], half};
   for (const size_t input : {1, 2}) {
@@ -47,7 +46,7 @@ absl::StatusOr<Outputs> RotaryOutputs(const Operands& operands) {
     const bool fits = has_places ? given.size() == 2 && given[1] == half : given == cache;
     if (!fits) {
       return operands.Error(fmt::format("a cache of {} does not fit {} rotated columns of {}",
-                                        operands.Text(given), plan->rotated, operands.Text(x)));
+                                        operands.Text(given), plan.rotated, operands.Text(x)));
     }
   }
   if (has_places && operands.ShapeOf(3) != places) {
@@ -56,17 +55,13 @@ absl::StatusOr<Outputs> RotaryOutputs(const Operands& operands) {
   return Outputs{{operands.TypeOf(0), x}};
 }
 
-int RotaryElement(ElementEmitter& e, int, const Position& position) {
-  const auto plan = RotaryPlanOf(e);
-  if (!plan.ok()) {
-    e.Fail(plan.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> RotaryElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto plan, RotaryPlanOf(e));
   const int place = position[position.size() - 2];
-  Rotation rotation{1, 2, plan->rotated, e.Int("interleaved", 0) != 0, {position[0], place}};
+  Rotation rotation{1, 2, plan.rotated, e.Int("interleaved", 0) != 0, {position[0], place}};
   if (e.Has(3)) rotation.angle = {e.ReadIndex(3, {position[0], place}, e.ShapeOf(1)[0])};
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
-  const int column = e.Remainder(position.back(), e.Of(plan->width));
+  const int column = e.Remainder(position.back(), e.Of(plan.width));
   return Rotated(e, rotation, type, column, [&](int distance) {
     Position source = position;
     source.back() = e.Add(position.back(), distance);
@@ -133,11 +128,10 @@ absl::StatusOr<Outputs> GatedOutputs(const Operands& operands) {
     return operands.Error(
         fmt::format("{} and {} differ", operands.Text(shape), operands.Text(operands.ShapeOf(1))));
   }
-  const auto axis = HalvedAxis(operands);
-  if (!axis.ok()) return axis.status();
-  const auto half = Quotient(shape[*axis], 2);
-  if (!half) return operands.Error(fmt::format("{} has no halves", operands.Text({shape[*axis]})));
-  shape[*axis] = *half;
+  KILN_ASSIGN_OR_RETURN(const auto axis, HalvedAxis(operands));
+  const auto half = Quotient(shape[axis], 2);
+  if (!half) return operands.Error(fmt::format("{} has no halves", operands.Text({shape[axis]})));
+  shape[axis] = *half;
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
@@ -185,7 +179,7 @@ int GatedElement(ElementEmitter& e, int, const Position& position) {
   return e.Multiply(e.Multiply(first, SigmoidOf(e, scaled)), second);
 }
 
-const std::map<std::string_view, LoweringRule> kLanguageModels = {
+constexpr NamedRule kLanguageModels[] = {
     {"RotaryEmbedding", {Infer<RotaryOutputs>, Emit<RotaryElement>}},
     {"RotaryCache", {Infer<RotaryCacheOutputs>, Emit<RotaryCacheElement>}},
     {"GLU", {Infer<GatedOutputs>, Emit<GatedElement<Gate::kSigmoid>>}},
@@ -195,9 +189,6 @@ const std::map<std::string_view, LoweringRule> kLanguageModels = {
 
 }  // namespace
 
-const LoweringRule* FindLanguageModelRule(std::string_view op) {
-  const auto rule = kLanguageModels.find(op);
-  return rule == kLanguageModels.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> LanguageModelRules() { return kLanguageModels; }
 
 }  // namespace kiln::graph

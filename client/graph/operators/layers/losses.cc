@@ -1,8 +1,6 @@
 // Losses of scores [N, classes, D...] by the class of each target [N, D...].
 #include <fmt/format.h>
 
-#include <map>
-
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
 
@@ -82,16 +80,13 @@ int LossElement(ElementEmitter& e, int output, const Position& position) {
   return reduction == "sum" ? sum : e.Divide(sum, e.Sum(each.weight, loops));
 }
 
-const std::map<std::string_view, LoweringRule> kLosses = {
+constexpr NamedRule kLosses[] = {
     {"NegativeLogLikelihoodLoss", {Infer<LossOutputs>, Emit<LossElement<false>>}},
     {"SoftmaxCrossEntropyLoss", {Infer<LossOutputs>, Emit<LossElement<true>>}},
 };
 
 }  // namespace
 
-const LoweringRule* FindLossRule(std::string_view op) {
-  const auto rule = kLosses.find(op);
-  return rule == kLosses.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> LossRules() { return kLosses; }
 
 }  // namespace kiln::graph

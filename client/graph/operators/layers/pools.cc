@@ -1,22 +1,21 @@
 // Pools: reductions over windows, or over all spatial dimensions.
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/windows.h"
+#include "client/graph/operators/moments.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
 
 absl::StatusOr<Outputs> PoolOutputs(const Operands& operands) {
-  const auto window = WindowOf(operands, {});
-  if (!window.ok()) return window.status();
-  auto positions = PositionsOf(operands, *window);
-  if (!positions.ok()) return positions.status();
+  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(operands, {}));
+  KILN_ASSIGN_OR_RETURN(auto positions, PositionsOf(operands, window));
   Shape shape = {operands.ShapeOf(0)[0], operands.ShapeOf(0)[1]};
-  shape.insert(shape.end(), positions->begin(), positions->end());
+  shape.insert(shape.end(), positions.begin(), positions.end());
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
@@ -33,7 +32,7 @@ absl::StatusOr<Outputs> GlobalPoolOutputs(const Operands& operands) {
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
-// What a pool reduces.
+// What a pool over windows reduces.
 struct PoolRegion {
   Window window;
   std::vector<Loop> loops;
@@ -42,13 +41,9 @@ struct PoolRegion {
 };
 
 // The window at `position`.
-PoolRegion WindowRegion(ElementEmitter& e, const Position& position) {
-  auto window = WindowOf(e, {});
-  if (!window.ok()) {
-    e.Fail(window.status());
-    return {{}, {}, position, e.make().Integer(DType::kBool, 1)};
-  }
-  PoolRegion region{*std::move(window), {}, {position[0], position[1]}, 0};
+absl::StatusOr<PoolRegion> WindowRegion(ElementEmitter& e, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(Window window, WindowOf(e, {}));
+  PoolRegion region{std::move(window), {}, {position[0], position[1]}, 0};
   region.loops = LoopsOf(e, region.window);
   const WindowPlace place =
       PlaceOf(e, region.window, {position.begin() + 2, position.end()}, region.loops);
@@ -57,13 +52,9 @@ PoolRegion WindowRegion(ElementEmitter& e, const Position& position) {
   return region;
 }
 
-PoolRegion GlobalRegion(ElementEmitter& e, const Position& position) {
-  PoolRegion region{{}, {}, {position[0], position[1]}, e.make().Integer(DType::kBool, 1)};
-  for (size_t i = 2; i < position.size(); ++i) {
-    region.loops.push_back(e.NewLoop(e.ShapeOf(0)[i]));
-    region.source.push_back(region.loops.back().at);
-  }
-  return region;
+// All spatial dimensions.
+Region GlobalRegion(ElementEmitter& e, const Position& position) {
+  return RegionAt(e, position, 2, position.size());
 }
 
 // No element is less.
@@ -97,9 +88,9 @@ int IndexOfMaximum(ElementEmitter& e, const PoolRegion& region, int first,
   return index;
 }
 
-int MaxPoolElement(ElementEmitter& e, int output, const Position& position) {
+absl::StatusOr<int> MaxPoolElement(ElementEmitter& e, int output, const Position& position) {
   const DType type = FactsOf(e.TypeOf(0)).compute;
-  const PoolRegion region = WindowRegion(e, position);
+  KILN_ASSIGN_OR_RETURN(const PoolRegion region, WindowRegion(e, position));
   const int x = e.ReadIf(region.is_inside, type, 0, region.source, Least(e, type));
   if (output == 0) return e.Reduce(Reduction::kMaximum, x, region.loops);
   return IndexOfMaximum(e, region, e.Reduce(Reduction::kFirstArgMaximum, x, region.loops),
@@ -107,7 +98,7 @@ int MaxPoolElement(ElementEmitter& e, int output, const Position& position) {
 }
 
 int GlobalMaxPoolElement(ElementEmitter& e, int, const Position& position) {
-  const PoolRegion region = GlobalRegion(e, position);
+  const Region region = GlobalRegion(e, position);
   const int x = e.ReadAs(FactsOf(e.TypeOf(0)).compute, 0, region.source);
   return e.Reduce(Reduction::kMaximum, x, region.loops);
 }
@@ -125,9 +116,9 @@ int Counts(ElementEmitter& e, const PoolRegion& region) {
   return counts;
 }
 
-int AveragePoolElement(ElementEmitter& e, int, const Position& position) {
+absl::StatusOr<int> AveragePoolElement(ElementEmitter& e, int, const Position& position) {
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
-  const PoolRegion region = WindowRegion(e, position);
+  KILN_ASSIGN_OR_RETURN(const PoolRegion region, WindowRegion(e, position));
   const int x = e.ReadIf(region.is_inside, type, 0, region.source, e.Number(type, 0));
   const int count = e.Select(Counts(e, region), e.Number(type, 1), e.Number(type, 0));
   return e.Divide(e.Sum(x, region.loops), e.Sum(count, region.loops));
@@ -135,11 +126,8 @@ int AveragePoolElement(ElementEmitter& e, int, const Position& position) {
 
 int GlobalAveragePoolElement(ElementEmitter& e, int, const Position& position) {
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
-  const PoolRegion region = GlobalRegion(e, position);
-  Size count = 1;
-  for (size_t i = 2; i < position.size(); ++i) count *= e.ShapeOf(0)[i];
-  const int sum = e.Sum(e.ReadAs(type, 0, region.source), region.loops);
-  return e.Divide(sum, e.Cast(type, e.Of(count)));
+  const Region region = GlobalRegion(e, position);
+  return MeanOf(e, region, e.ReadAs(type, 0, region.source));
 }
 
 int PNorm(ElementEmitter& e, int x, const std::vector<Loop>& loops) {
@@ -152,19 +140,19 @@ int PNorm(ElementEmitter& e, int x, const std::vector<Loop>& loops) {
   return e.Binary(Opcode::kPower, sum, e.Number(type, 1 / p));
 }
 
-int LpPoolElement(ElementEmitter& e, int, const Position& position) {
+absl::StatusOr<int> LpPoolElement(ElementEmitter& e, int, const Position& position) {
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
-  const PoolRegion region = WindowRegion(e, position);
+  KILN_ASSIGN_OR_RETURN(const PoolRegion region, WindowRegion(e, position));
   const int x = e.ReadIf(region.is_inside, type, 0, region.source, e.Number(type, 0));
   return PNorm(e, x, region.loops);
 }
 
 int GlobalLpPoolElement(ElementEmitter& e, int, const Position& position) {
-  const PoolRegion region = GlobalRegion(e, position);
+  const Region region = GlobalRegion(e, position);
   return PNorm(e, e.ReadAs(FactsOf(e.TypeOf(0)).accumulate, 0, region.source), region.loops);
 }
 
-const std::map<std::string_view, LoweringRule> kPools = {
+constexpr NamedRule kPools[] = {
     {"MaxPool", {Infer<MaxPoolOutputs>, Emit<MaxPoolElement>}},
     {"AveragePool", {Infer<PoolOutputs>, Emit<AveragePoolElement>}},
     {"LpPool", {Infer<PoolOutputs>, Emit<LpPoolElement>}},
@@ -175,9 +163,6 @@ const std::map<std::string_view, LoweringRule> kPools = {
 
 }  // namespace
 
-const LoweringRule* FindPoolRule(std::string_view op) {
-  const auto rule = kPools.find(op);
-  return rule == kPools.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> PoolRules() { return kPools; }
 
 }  // namespace kiln::graph

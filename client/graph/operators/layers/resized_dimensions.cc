@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "storage/base/status.h"
+
 namespace kiln::graph {
 namespace {
 
@@ -53,34 +55,29 @@ absl::StatusOr<ResizedShape> ResizedShapeOf(const Operands& operands, size_t sca
   std::vector<size_t> axes;
   if (const auto given = operands.Ints("axes"); given && !given->empty()) {
     for (const int64_t number : *given) {
-      const auto axis = operands.Axis(number, operands.Rank(0));
-      if (!axis.ok()) return axis.status();
-      axes.push_back(*axis);
+      KILN_ASSIGN_OR_RETURN(const auto axis, operands.Axis(number, operands.Rank(0)));
+      axes.push_back(axis);
     }
   } else {
     for (size_t i = 0; i < resized.dimensions.size(); ++i) axes.push_back(i);
   }
   resized.axes = axes.size();
-  const auto scales = operands.NumbersOrInput("scales", scales_input);
-  if (!scales.ok()) return scales.status();
-  if (*scales && (*scales)->size() == axes.size() && !axes.empty()) {
+  KILN_ASSIGN_OR_RETURN(const auto scales, operands.NumbersOrInput("scales", scales_input));
+  if (scales && scales->size() == axes.size() && !axes.empty()) {
     for (size_t i = 0; i < axes.size(); ++i) {
-      auto dimension = ByScale(operands, operands.ShapeOf(0)[axes[i]], (**scales)[i]);
-      if (!dimension.ok()) return dimension.status();
-      resized.dimensions[axes[i]] = *std::move(dimension);
+      KILN_ASSIGN_OR_RETURN(resized.dimensions[axes[i]],
+                            ByScale(operands, operands.ShapeOf(0)[axes[i]], (*scales)[i]));
       resized.dimensions[axes[i]].roi = static_cast<int>(i);
     }
     return resized;
   }
-  const auto sizes = operands.IntsOrInput("sizes", scales_input + 1);
-  if (!sizes.ok()) return sizes.status();
-  if (!*sizes || (*sizes)->size() != axes.size()) {
+  KILN_ASSIGN_OR_RETURN(const auto sizes, operands.IntsOrInput("sizes", scales_input + 1));
+  if (!sizes || sizes->size() != axes.size()) {
     return operands.Error("needs a scale or a size for each axis");
   }
-  const auto dimensions = BySizes(operands, axes, **sizes);
-  if (!dimensions.ok()) return dimensions.status();
+  KILN_ASSIGN_OR_RETURN(const auto dimensions, BySizes(operands, axes, *sizes));
   for (size_t i = 0; i < axes.size(); ++i) {
-    resized.dimensions[axes[i]] = (*dimensions)[i];
+    resized.dimensions[axes[i]] = dimensions[i];
     resized.dimensions[axes[i]].roi = static_cast<int>(i);
   }
   return resized;

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/interpolation.h"
 #include "client/graph/operators/layers/resized_dimensions.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -45,11 +45,10 @@ struct Resizing {
 template <size_t kScales>
 absl::StatusOr<Resizing> ResizingOf(const Operands& operands) {
   const bool is_upsample = kScales == 1;
-  const auto shape = ResizedShapeOf(operands, kScales);
-  if (!shape.ok()) return shape.status();
-  const auto coordinates = CoordinatesOf(operands, is_upsample ? "asymmetric" : "half_pixel");
-  if (!coordinates.ok()) return coordinates.status();
-  Resizing resizing{*shape, *coordinates, operands.String("mode", "nearest")};
+  KILN_ASSIGN_OR_RETURN(const auto shape, ResizedShapeOf(operands, kScales));
+  KILN_ASSIGN_OR_RETURN(const auto coordinates,
+                        CoordinatesOf(operands, is_upsample ? "asymmetric" : "half_pixel"));
+  Resizing resizing{shape, coordinates, operands.String("mode", "nearest")};
   if (resizing.mode == "nearest" || resizing.mode == "linear" || resizing.mode == "cubic") {
     return resizing;
   }
@@ -58,10 +57,9 @@ absl::StatusOr<Resizing> ResizingOf(const Operands& operands) {
 
 template <size_t kScales>
 absl::StatusOr<Outputs> ResizeOutputs(const Operands& operands) {
-  const auto resizing = ResizingOf<kScales>(operands);
-  if (!resizing.ok()) return resizing.status();
+  KILN_ASSIGN_OR_RETURN(const auto resizing, ResizingOf<kScales>(operands));
   Shape shape;
-  for (const ResizedDimension& dimension : resizing->shape.dimensions) {
+  for (const ResizedDimension& dimension : resizing.shape.dimensions) {
     shape.push_back(dimension.extent);
   }
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
@@ -182,12 +180,8 @@ std::vector<Tap> TapsOf(ElementEmitter& e, const Resizing& resizing, const Size&
 }
 
 template <size_t kScales>
-int ResizeElement(ElementEmitter& e, int, const Position& position) {
-  const auto resizing = ResizingOf<kScales>(e);
-  if (!resizing.ok()) {
-    e.Fail(resizing.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> ResizeElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto resizing, ResizingOf<kScales>(e));
   const std::string rounding = e.String("nearest_mode", kScales == 1 ? "floor" : "");
   Position source = position;
   std::vector<size_t> axes;
@@ -195,39 +189,36 @@ int ResizeElement(ElementEmitter& e, int, const Position& position) {
   int is_inside = e.make().Integer(DType::kBool, 1);
   for (size_t i = 0; i < position.size(); ++i) {
     const Size& extent = e.ShapeOf(0)[i];
-    const ResizedDimension& dimension = resizing->shape.dimensions[i];
-    const bool is_crop = resizing->coordinates == Coordinates::kCrop && dimension.roi >= 0;
+    const ResizedDimension& dimension = resizing.shape.dimensions[i];
+    const bool is_crop = resizing.coordinates == Coordinates::kCrop && dimension.roi >= 0;
     if (dimension.scale == 1 && dimension.extent == extent && !is_crop) continue;
-    const int place = PlaceInInput(e, *resizing, extent, dimension, position[i]);
+    const int place = PlaceInInput(e, resizing, extent, dimension, position[i]);
     if (is_crop) {
       const int last = e.Cast(DType::kF32, e.Of(extent - Size(1)));
       const int is_behind = e.LessOrEqual(e.Number(DType::kF32, 0), place);
       is_inside = e.And(is_inside, e.And(is_behind, e.LessOrEqual(place, last)));
     }
-    if (resizing->mode == "nearest") {
+    if (resizing.mode == "nearest") {
       source[i] = NearestWithin(e, NearestOf(e, place, rounding), extent);
       continue;
     }
     axes.push_back(i);
-    taps.push_back(TapsOf(e, *resizing, extent, dimension.scale, place));
+    taps.push_back(TapsOf(e, resizing, extent, dimension.scale, place));
   }
   const int element =
-      resizing->mode == "nearest" ? e.Read(0, source) : Interpolated(e, source, axes, taps);
-  if (resizing->coordinates != Coordinates::kCrop) return element;
+      resizing.mode == "nearest" ? e.Read(0, source) : Interpolated(e, source, axes, taps);
+  if (resizing.coordinates != Coordinates::kCrop) return element;
   const double beyond = e.Float("extrapolation_value", 0);
   return e.Select(is_inside, element, e.Number(e.TypeOfValue(element), beyond));
 }
 
-const std::map<std::string_view, LoweringRule> kResizes = {
+constexpr NamedRule kResizes[] = {
     {"Resize", {Infer<ResizeOutputs<2>>, Emit<ResizeElement<2>>}},
     {"Upsample", {Infer<ResizeOutputs<1>>, Emit<ResizeElement<1>>}},
 };
 
 }  // namespace
 
-const LoweringRule* FindResizeRule(std::string_view op) {
-  const auto rule = kResizes.find(op);
-  return rule == kResizes.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> ResizeRules() { return kResizes; }
 
 }  // namespace kiln::graph

@@ -4,6 +4,7 @@
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/interpolation.h"
 #include "client/graph/operators/rules.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -34,8 +35,7 @@ absl::StatusOr<Sampling> SamplingOf(const Operands& operands) {
 
 // X is [N, C, D...], the grid [N, places..., dimensions].
 absl::StatusOr<Outputs> SampleOutputs(const Operands& operands) {
-  const auto sampling = SamplingOf(operands);
-  if (!sampling.ok()) return sampling.status();
+  KILN_ASSIGN_OR_RETURN(const auto sampling, SamplingOf(operands));
   const Shape& x = operands.ShapeOf(0);
   const Shape& grid = operands.ShapeOf(1);
   if (x.size() < 3 || grid.size() != x.size() || grid[0] != x[0] ||
@@ -43,7 +43,7 @@ absl::StatusOr<Outputs> SampleOutputs(const Operands& operands) {
     return operands.Error(
         fmt::format("a grid of {} does not fit {}", operands.Text(grid), operands.Text(x)));
   }
-  for (size_t i = 2; sampling->outside != Outside::kZeros && i < x.size(); ++i) {
+  for (size_t i = 2; sampling.outside != Outside::kZeros && i < x.size(); ++i) {
     if (!operands.IsAtMost(1, x[i])) return operands.MayBeEmpty(x[i]);
   }
   Shape shape = {x[0], x[1]};
@@ -101,12 +101,8 @@ Tap TapAt(ElementEmitter& e, const Sampling& sampling, const Size& extent, int p
           e.make().Integer(DType::kBool, 1)};
 }
 
-int SampleElement(ElementEmitter& e, int, const Position& position) {
-  const auto sampling = SamplingOf(e);
-  if (!sampling.ok()) {
-    e.Fail(sampling.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> SampleElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto sampling, SamplingOf(e));
   const auto dimensions = static_cast<size_t>(e.Rank(0)) - 2;
   Position at = {position[0]};
   at.insert(at.end(), position.begin() + 2, position.end());
@@ -119,17 +115,17 @@ int SampleElement(ElementEmitter& e, int, const Position& position) {
     // The grid names the last dimension first.
     at.back() = e.Of(static_cast<int64_t>(dimensions - 1 - i));
     const int number = e.ReadAs(DType::kF32, 1, at);
-    const int place = PlaceOfNumber(e, *sampling, extent, number);
+    const int place = PlaceOfNumber(e, sampling, extent, number);
     const int floor = e.Unary(Opcode::kFloor, place);
     const int rest = e.Subtract(place, floor);
     std::vector<int> weights = {e.Number(DType::kF32, 1)};
-    if (sampling->mode == "linear") weights = LinearWeights(e, rest);
-    if (sampling->mode == "cubic") weights = CubicWeights(e, rest, -0.75);
-    const int first = sampling->mode == "cubic" ? -1 : 0;
+    if (sampling.mode == "linear") weights = LinearWeights(e, rest);
+    if (sampling.mode == "cubic") weights = CubicWeights(e, rest, -0.75);
+    const int first = sampling.mode == "cubic" ? -1 : 0;
     std::vector<Tap> own;
     for (size_t tap = 0; tap < weights.size(); ++tap) {
       const int offset = e.Number(DType::kF32, first + static_cast<int>(tap));
-      own.push_back(TapAt(e, *sampling, extent, e.Add(floor, offset), weights[tap]));
+      own.push_back(TapAt(e, sampling, extent, e.Add(floor, offset), weights[tap]));
     }
     source.push_back(0);
     axes.push_back(i + 2);
@@ -138,12 +134,10 @@ int SampleElement(ElementEmitter& e, int, const Position& position) {
   return Interpolated(e, source, axes, taps);
 }
 
-constexpr LoweringRule kSampleRule = {Infer<SampleOutputs>, Emit<SampleElement>};
+constexpr NamedRule kSamplings[] = {{"GridSample", {Infer<SampleOutputs>, Emit<SampleElement>}}};
 
 }  // namespace
 
-const LoweringRule* FindSamplingRule(std::string_view op) {
-  return op == "GridSample" ? &kSampleRule : nullptr;
-}
+std::span<const NamedRule> SamplingRules() { return kSamplings; }
 
 }  // namespace kiln::graph

@@ -1,5 +1,4 @@
 // Normalizations of a sum: the input, what skipped a layer, and a bias.
-#include <map>
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/moments.h"
@@ -66,7 +65,7 @@ std::vector<int> LastDimension(const Segment& segment, const Operation& operatio
   return {static_cast<int>(Operands(segment, operation).Rank(0)) - 1};
 }
 
-const std::map<std::string_view, LoweringRule> kSkipNormalizations = {
+constexpr NamedRule kSkipNormalizations[] = {
     {"SkipLayerNormalization",
      {Infer<SkipOutputs<false>>, Emit<SkipElement<false>>, LastDimension}},
     {"SkipRMSNormalization", {Infer<SkipOutputs<true>>, Emit<SkipElement<true>>, LastDimension}},
@@ -74,9 +73,6 @@ const std::map<std::string_view, LoweringRule> kSkipNormalizations = {
 
 }  // namespace
 
-const LoweringRule* FindSkipNormalizationRule(std::string_view op) {
-  const auto rule = kSkipNormalizations.find(op);
-  return rule == kSkipNormalizations.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> SkipNormalizationRules() { return kSkipNormalizations; }
 
 }  // namespace kiln::graph

@@ -1,12 +1,11 @@
 // Windows as columns, columns as images, and what pools left of images.
 #include <fmt/format.h>
 
-#include <map>
-
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/windows.h"
 #include "client/graph/operators/rules.h"
 #include "client/graph/segment/shape.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -32,28 +31,22 @@ int NumberOf(ElementEmitter& e, const Position& digits, const Shape& extents) {
 // --- Im2Col: [N, C, D...] to [N, C * elements of a window, windows], as PyTorch's unfold ---
 
 absl::StatusOr<Outputs> Im2ColOutputs(const Operands& operands) {
-  const auto window = WindowOf(operands, {});
-  if (!window.ok()) return window.status();
-  const auto positions = PositionsOf(operands, *window);
-  if (!positions.ok()) return positions.status();
+  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(operands, {}));
+  KILN_ASSIGN_OR_RETURN(const auto positions, PositionsOf(operands, window));
   const Shape& x = operands.ShapeOf(0);
   return Outputs{
-      {operands.TypeOf(0), {x[0], x[1] * ElementsOf(window->kernel), ElementsOf(*positions)}}};
+      {operands.TypeOf(0), {x[0], x[1] * ElementsOf(window.kernel), ElementsOf(positions)}}};
 }
 
-int Im2ColElement(ElementEmitter& e, int, const Position& position) {
-  const auto window = WindowOf(e, {});
-  const auto positions = window.ok() ? PositionsOf(e, *window) : window.status();
-  if (!positions.ok()) {
-    e.Fail(positions.status());
-    return e.Of(0);
-  }
+absl::StatusOr<int> Im2ColElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(e, {}));
+  KILN_ASSIGN_OR_RETURN(const auto positions, PositionsOf(e, window));
   Shape rows = {e.ShapeOf(0)[1]};
-  rows.insert(rows.end(), window->kernel.begin(), window->kernel.end());
+  rows.insert(rows.end(), window.kernel.begin(), window.kernel.end());
   const Position row = DigitsOf(e, position[1], rows);
   std::vector<Loop> offsets;
   for (size_t i = 1; i < row.size(); ++i) offsets.push_back({.at = row[i]});
-  const WindowPlace place = PlaceOf(e, *window, DigitsOf(e, position[2], *positions), offsets);
+  const WindowPlace place = PlaceOf(e, window, DigitsOf(e, position[2], positions), offsets);
   Position source = {position[0], row[0]};
   source.insert(source.end(), place.source.begin(), place.source.end());
   return e.ReadIf(place.is_inside, e.TypeOf(0), 0, source, e.make().Integer(e.TypeOf(0), 0));
@@ -68,20 +61,17 @@ struct Folding {
 };
 
 absl::StatusOr<Folding> FoldingOf(const Operands& operands) {
-  const auto image = operands.IntsOrInput("image_shape", 1);
-  if (!image.ok()) return image.status();
-  const auto block = operands.IntsOrInput("block_shape", 2);
-  if (!block.ok()) return block.status();
-  if (!*image || !*block || (*image)->size() != (*block)->size() || operands.Rank(0) != 3) {
+  KILN_ASSIGN_OR_RETURN(const auto image, operands.IntsOrInput("image_shape", 1));
+  KILN_ASSIGN_OR_RETURN(const auto block, operands.IntsOrInput("block_shape", 2));
+  if (!image || !block || image->size() != block->size() || operands.Rank(0) != 3) {
     return operands.Error("takes [N, C * block, L], and shapes of an image and a block");
   }
-  const Shape kernel((*block)->begin(), (*block)->end());
-  auto window = WindowOver(operands, kernel, kernel.size());
-  if (!window.ok()) return window.status();
-  Folding folding{*std::move(window), {(*image)->begin(), (*image)->end()}, {}};
+  const Shape kernel(block->begin(), block->end());
+  KILN_ASSIGN_OR_RETURN(auto window, WindowOver(operands, kernel, kernel.size()));
+  Folding folding{std::move(window), {image->begin(), image->end()}, {}};
   for (size_t i = 0; i < kernel.size(); ++i) {
-    const int64_t span = ((**block)[i] - 1) * folding.window.dilations[i] + 1;
-    const int64_t room = (**image)[i] + folding.window.before[i] + folding.window.behind[i] - span;
+    const int64_t span = ((*block)[i] - 1) * folding.window.dilations[i] + 1;
+    const int64_t room = (*image)[i] + folding.window.before[i] + folding.window.behind[i] - span;
     folding.windows.emplace_back(room < 0 ? 0 : room / folding.window.strides[i] + 1);
   }
   const Shape& x = operands.ShapeOf(0);
@@ -93,29 +83,24 @@ absl::StatusOr<Folding> FoldingOf(const Operands& operands) {
 }
 
 absl::StatusOr<Outputs> Col2ImOutputs(const Operands& operands) {
-  const auto folding = FoldingOf(operands);
-  if (!folding.ok()) return folding.status();
+  KILN_ASSIGN_OR_RETURN(const auto folding, FoldingOf(operands));
   const Shape& x = operands.ShapeOf(0);
-  Shape shape = {x[0], *Quotient(x[1], ElementsOf(folding->window.kernel))};
-  shape.insert(shape.end(), folding->image.begin(), folding->image.end());
+  Shape shape = {x[0], *Quotient(x[1], ElementsOf(folding.window.kernel))};
+  shape.insert(shape.end(), folding.image.begin(), folding.image.end());
   return Outputs{{operands.TypeOf(0), std::move(shape)}};
 }
 
-int Col2ImElement(ElementEmitter& e, int, const Position& position) {
-  const auto folding = FoldingOf(e);
-  if (!folding.ok()) {
-    e.Fail(folding.status());
-    return e.Of(0);
-  }
-  const std::vector<Loop> loops = LoopsOf(e, folding->window);
+absl::StatusOr<int> Col2ImElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto folding, FoldingOf(e));
+  const std::vector<Loop> loops = LoopsOf(e, folding.window);
   const Position at(position.begin() + 2, position.end());
-  const WindowPlace place = WindowAt(e, folding->window, at, loops, folding->windows);
+  const WindowPlace place = WindowAt(e, folding.window, at, loops, folding.windows);
   Position row = {position[1]};
   for (const Loop& loop : loops) row.push_back(loop.at);
   Shape rows = {1};
-  rows.insert(rows.end(), folding->window.kernel.begin(), folding->window.kernel.end());
+  rows.insert(rows.end(), folding.window.kernel.begin(), folding.window.kernel.end());
   const int row_number = NumberOf(e, row, rows);
-  const int column = NumberOf(e, place.source, folding->windows);
+  const int column = NumberOf(e, place.source, folding.windows);
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
   const int nothing = e.Number(type, 0);
   return e.Sum(e.ReadIf(place.is_inside, type, 0, {position[0], row_number, column}, nothing),
@@ -131,25 +116,23 @@ struct Unpooling {
 };
 
 absl::StatusOr<Unpooling> UnpoolingOf(const Operands& operands) {
-  auto window = WindowOf(operands, {});
-  if (!window.ok()) return window.status();
+  KILN_ASSIGN_OR_RETURN(auto window, WindowOf(operands, {}));
   if (operands.ShapeOf(1) != operands.ShapeOf(0)) {
     return operands.Error("needs an index for each element");
   }
   const Shape& x = operands.ShapeOf(0);
-  Unpooling unpooling{*std::move(window), {}, {x[0], x[1]}};
+  Unpooling unpooling{std::move(window), {}, {x[0], x[1]}};
   const Window& own = unpooling.window;
   for (size_t i = 0; i < own.kernel.size(); ++i) {
     unpooling.pooled.push_back((x[i + 2] - Size(1)) * Size(own.strides[i]) + own.kernel[i] -
                                Size(own.before[i]) - Size(own.behind[i]));
   }
-  const auto wanted = operands.IntsOrInput("output_shape", 2);
-  if (!wanted.ok()) return wanted.status();
-  if (*wanted && (*wanted)->size() != x.size()) {
+  KILN_ASSIGN_OR_RETURN(const auto wanted, operands.IntsOrInput("output_shape", 2));
+  if (wanted && wanted->size() != x.size()) {
     return operands.Error("output_shape needs a number for each dimension");
   }
-  if (*wanted) unpooling.output.assign((*wanted)->begin(), (*wanted)->end());
-  if (!*wanted) {
+  if (wanted) unpooling.output.assign(wanted->begin(), wanted->end());
+  if (!wanted) {
     unpooling.output.insert(unpooling.output.end(), unpooling.pooled.begin(),
                             unpooling.pooled.end());
   }
@@ -157,26 +140,21 @@ absl::StatusOr<Unpooling> UnpoolingOf(const Operands& operands) {
 }
 
 absl::StatusOr<Outputs> MaxUnpoolOutputs(const Operands& operands) {
-  const auto unpooling = UnpoolingOf(operands);
-  if (!unpooling.ok()) return unpooling.status();
-  return Outputs{{operands.TypeOf(0), unpooling->output}};
+  KILN_ASSIGN_OR_RETURN(const auto unpooling, UnpoolingOf(operands));
+  return Outputs{{operands.TypeOf(0), unpooling.output}};
 }
 
 // Only windows that have the position can have found their largest element there.
-int MaxUnpoolElement(ElementEmitter& e, int, const Position& position) {
-  const auto unpooling = UnpoolingOf(e);
-  if (!unpooling.ok()) {
-    e.Fail(unpooling.status());
-    return e.Of(0);
-  }
-  const std::vector<Loop> loops = LoopsOf(e, unpooling->window);
+absl::StatusOr<int> MaxUnpoolElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto unpooling, UnpoolingOf(e));
+  const std::vector<Loop> loops = LoopsOf(e, unpooling.window);
   const Position at(position.begin() + 2, position.end());
   const Shape windows(e.ShapeOf(0).begin() + 2, e.ShapeOf(0).end());
-  WindowPlace place = WindowAt(e, unpooling->window, at, loops, windows);
+  WindowPlace place = WindowAt(e, unpooling.window, at, loops, windows);
   Shape extents = {1, e.ShapeOf(0)[1]};
-  extents.insert(extents.end(), unpooling->pooled.begin(), unpooling->pooled.end());
+  extents.insert(extents.end(), unpooling.pooled.begin(), unpooling.pooled.end());
   for (size_t i = 0; i < at.size(); ++i) {
-    place.is_inside = e.And(place.is_inside, e.Less(at[i], e.Of(unpooling->pooled[i])));
+    place.is_inside = e.And(place.is_inside, e.Less(at[i], e.Of(unpooling.pooled[i])));
   }
   Position source = {position[0], position[1]};
   source.insert(source.end(), place.source.begin(), place.source.end());
@@ -193,7 +171,7 @@ int MaxUnpoolElement(ElementEmitter& e, int, const Position& position) {
   return e.ReadIf(is_found, e.TypeOf(0), 0, found, e.make().Integer(e.TypeOf(0), 0));
 }
 
-const std::map<std::string_view, LoweringRule> kUnfoldings = {
+constexpr NamedRule kUnfoldings[] = {
     {"Im2Col", {Infer<Im2ColOutputs>, Emit<Im2ColElement>}},
     {"Col2Im", {Infer<Col2ImOutputs>, Emit<Col2ImElement>}},
     {"MaxUnpool", {Infer<MaxUnpoolOutputs>, Emit<MaxUnpoolElement>}},
@@ -201,9 +179,6 @@ const std::map<std::string_view, LoweringRule> kUnfoldings = {
 
 }  // namespace
 
-const LoweringRule* FindUnfoldingRule(std::string_view op) {
-  const auto rule = kUnfoldings.find(op);
-  return rule == kUnfoldings.end() ? nullptr : &rule->second;
-}
+std::span<const NamedRule> UnfoldingRules() { return kUnfoldings; }
 
 }  // namespace kiln::graph

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "storage/base/status.h"
+
 namespace kiln::graph {
 namespace {
 
@@ -61,18 +63,14 @@ absl::StatusOr<Window> WindowOver(const Operands& operands, const Shape& kernel,
 absl::StatusOr<Window> WindowOf(const Operands& operands, const Shape& kernel) {
   if (operands.Rank(0) < 3) return operands.Error("takes [N, C, D...]");
   const auto spatial = static_cast<size_t>(operands.Rank(0)) - 2;
-  auto given = WindowOver(operands, kernel, spatial);
-  if (!given.ok()) return given;
-  Window& window = *given;
+  KILN_ASSIGN_OR_RETURN(Window window, WindowOver(operands, kernel, spatial));
   const std::string mode = operands.String("auto_pad", "NOTSET");
   window.is_ceiling = mode == "NOTSET" && operands.Int("ceil_mode", 0) != 0;
   if (mode == "VALID") window.before = window.behind = std::vector<int64_t>(spatial, 0);
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    if (auto status = PadToSame(operands, mode == "SAME_UPPER", window); !status.ok()) {
-      return status;
-    }
+    KILN_RETURN_IF_ERROR(PadToSame(operands, mode == "SAME_UPPER", window));
   }
-  return given;
+  return window;
 }
 
 absl::StatusOr<Shape> PositionsOf(const Operands& operands, const Window& window) {
