@@ -8,15 +8,12 @@
 namespace kiln::graph::triton {
 namespace {
 
-std::string Parenthesised(const std::vector<Type>& types) {
-  std::vector<std::string> texts;
-  for (const Type& type : types) texts.push_back(ToString(type));
-  return fmt::format("({})", fmt::join(texts, ", "));
+std::string Joined(const std::vector<Type>& types) {
+  return fmt::format("{}", fmt::join(types, ", "));
 }
 
-std::string Joined(const std::vector<Type>& types) {
-  std::string text = Parenthesised(types);
-  return text.substr(1, text.size() - 2);
+std::string Parenthesised(const std::vector<Type>& types) {
+  return fmt::format("({})", fmt::join(types, ", "));
 }
 
 std::vector<std::string> Assigned(const std::vector<std::string>& names,
@@ -39,7 +36,7 @@ Value IrBuilder::Argument(std::string_view name, const Type& type, int64_t divis
     return {};
   }
   if (!IsWellFormed("argument", type)) return {};
-  std::string text = fmt::format("%{}: {}", name, ToString(type));
+  std::string text = fmt::format("%{}: {}", name, type);
   if (divisibility > 1) text += fmt::format(" {{tt.divisibility = {} : i32}}", divisibility);
   arguments_.push_back(std::move(text));
   return Declare(fmt::format("%{}", name), type);
@@ -56,10 +53,11 @@ absl::StatusOr<std::string> IrBuilder::Finish() {
                      fmt::join(arguments_, ", "), body_);
 }
 
-void IrBuilder::Fail(std::string_view operation, std::string_view what) {
+Value IrBuilder::Fail(std::string_view operation, std::string_view what) {
   if (status_.ok()) {
     status_ = absl::InvalidArgumentError(fmt::format("kernel {}: {}: {}", name_, operation, what));
   }
+  return {};
 }
 
 bool IrBuilder::CanUse(std::string_view operation, const Values& values) {
@@ -101,17 +99,23 @@ IrBuilder::Values IrBuilder::DeclareBlock(const std::vector<Type>& types, std::s
   std::vector<std::string> parts;
   for (const Type& type : types) {
     values.push_back(Declare(fmt::format("%{}", names_++), type));
-    parts.push_back(fmt::format("{}: {}", Name(values.back()), ToString(type)));
+    parts.push_back(fmt::format("{}: {}", Name(values.back()), type));
   }
   *text = fmt::format("^bb0({}):", fmt::join(parts, ", "));
   return values;
 }
 
-Value IrBuilder::Write(std::string_view operation, std::string_view text, const Type& type) {
+Value IrBuilder::Write(std::string_view operation, std::string_view rest, const Type& type) {
   if (!IsWellFormed(operation, type)) return {};
   Value value = Declare(fmt::format("%{}", names_++), type);
-  Line(fmt::format("{} = {}", Name(value), text));
+  Line(fmt::format("{} = {} {}", Name(value), operation, rest));
   return value;
+}
+
+Value IrBuilder::Convert(std::string_view operation, Value operand, const Type& type,
+                         std::string_view how) {
+  return Write(operation, fmt::format("{}{} : {} -> {}", Name(operand), how, TypeOf(operand), type),
+               type);
 }
 
 void IrBuilder::Line(std::string_view text) {
@@ -216,7 +220,7 @@ IrBuilder::Values IrBuilder::For(Value lower, Value upper, Value step, const Val
         fmt::format("{} = {} iter_args({}) -> {}", text, header,
                     fmt::join(Assigned(carried_names, initial_names), ", "), Parenthesised(types));
   }
-  Enter(fmt::format("{} : {} {{", header, ToString(index)));
+  Enter(fmt::format("{} : {} {{", header, index));
   const Value position = Declare(name, index);
   Values carried;
   for (size_t i = 0; i < types.size(); ++i) carried.push_back(Declare(carried_names[i], types[i]));
@@ -232,7 +236,7 @@ IrBuilder::Values IrBuilder::If(Value condition, const std::vector<Type>& types,
   const Values nothing(types.size());
   if (!CanUse("scf.if", {condition})) return nothing;
   if (TypeOf(condition) != Type{Scalar::kI1}) {
-    Fail("scf.if", fmt::format("the condition is {} instead of i1", ToString(TypeOf(condition))));
+    Fail("scf.if", fmt::format("the condition is {} instead of i1", TypeOf(condition)));
     return nothing;
   }
   std::string text;

@@ -101,14 +101,18 @@ class IrBuilder {
     int region;
   };
 
-  void Fail(std::string_view operation, std::string_view what);
+  // Keeps the first error. Gives a value that means nothing.
+  Value Fail(std::string_view operation, std::string_view what);
   // False after an error, and where a value is unknown or out of sight.
   bool CanUse(std::string_view operation, const Values& values);
   bool IsWellFormed(std::string_view operation, const Type& type);
   Value Declare(std::string name, const Type& type);
   Values DeclareMany(const std::vector<Type>& types, std::string* text);
-  // Writes "%N = text" and declares %N.
-  Value Write(std::string_view operation, std::string_view text, const Type& type);
+  // Writes "%N = operation rest" and declares %N.
+  Value Write(std::string_view operation, std::string_view rest, const Type& type);
+  // Writes "%N = operation operand how : from -> type".
+  Value Convert(std::string_view operation, Value operand, const Type& type,
+                std::string_view how = "");
   void Line(std::string_view text);
   void Enter(std::string_view header);
   void Leave(std::string_view footer);

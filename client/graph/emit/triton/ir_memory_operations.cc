@@ -14,18 +14,14 @@ Value IrBuilder::AddPointer(Value pointer, Value offset) {
   const Type type = TypeOf(pointer);
   const Type by = TypeOf(offset);
   if (!type.is_pointer || !by.IsInteger() || by.shape != type.shape || BitsOf(by.scalar) < 32) {
-    Fail("tt.addptr", fmt::format("{} by {}", ToString(type), ToString(by)));
-    return {};
+    return Fail("tt.addptr", fmt::format("{} by {}", type, by));
   }
-  return Write(
-      "tt.addptr",
-      fmt::format("tt.addptr {} : {}, {}", Names({pointer, offset}), ToString(type), ToString(by)),
-      type);
+  return Write("tt.addptr", fmt::format("{} : {}, {}", Names({pointer, offset}), type, by), type);
 }
 
 bool IrBuilder::FitsMask(std::string_view operation, const Type& mask, const Type& type) {
   if (mask.is_pointer || mask.scalar != Scalar::kI1 || mask.shape != type.shape) {
-    Fail(operation, fmt::format("mask {} for {}", ToString(mask), ToString(type)));
+    Fail(operation, fmt::format("mask {} for {}", mask, type));
   }
   return status_.ok();
 }
@@ -33,11 +29,8 @@ bool IrBuilder::FitsMask(std::string_view operation, const Type& mask, const Typ
 Value IrBuilder::Load(Value pointer) {
   if (!CanUse("tt.load", {pointer})) return {};
   const Type type = TypeOf(pointer);
-  if (!type.is_pointer) {
-    Fail("tt.load", fmt::format("{} is no pointer", ToString(type)));
-    return {};
-  }
-  return Write("tt.load", fmt::format("tt.load {} : {}", Name(pointer), ToString(type)),
+  if (!type.is_pointer) return Fail("tt.load", fmt::format("{} is no pointer", type));
+  return Write("tt.load", fmt::format("{} : {}", Name(pointer), type),
                type.WithScalar(type.scalar));
 }
 
@@ -47,12 +40,9 @@ Value IrBuilder::Load(Value pointer, Value mask, Value other) {
   const Type result = type.WithScalar(type.scalar);
   if (!FitsMask("tt.load", TypeOf(mask), type)) return {};
   if (!type.is_pointer || TypeOf(other) != result) {
-    Fail("tt.load", fmt::format("{} from {}", ToString(TypeOf(other)), ToString(type)));
-    return {};
+    return Fail("tt.load", fmt::format("{} from {}", TypeOf(other), type));
   }
-  return Write("tt.load",
-               fmt::format("tt.load {} : {}", Names({pointer, mask, other}), ToString(type)),
-               result);
+  return Write("tt.load", fmt::format("{} : {}", Names({pointer, mask, other}), type), result);
 }
 
 void IrBuilder::Store(Value pointer, Value value, std::optional<Value> mask) {
@@ -61,11 +51,11 @@ void IrBuilder::Store(Value pointer, Value value, std::optional<Value> mask) {
   if (!CanUse("tt.store", operands)) return;
   const Type type = TypeOf(pointer);
   if (!type.is_pointer || TypeOf(value) != type.WithScalar(type.scalar)) {
-    Fail("tt.store", fmt::format("{} to {}", ToString(TypeOf(value)), ToString(type)));
+    Fail("tt.store", fmt::format("{} to {}", TypeOf(value), type));
   }
   if (mask.has_value()) FitsMask("tt.store", TypeOf(*mask), type);
   if (!status_.ok()) return;
-  Line(fmt::format("tt.store {} : {}", Names(operands), ToString(type)));
+  Line(fmt::format("tt.store {} : {}", Names(operands), type));
 }
 
 Value IrBuilder::AtomicRmw(std::string_view operation, Value pointer, Value value,
@@ -81,16 +71,12 @@ Value IrBuilder::AtomicRmw(std::string_view operation, Value pointer, Value valu
   if (std::ranges::count(kKnown, operation) == 0 || !type.is_pointer || TypeOf(value) != result ||
       (operation != "exch" && takes_float != result.IsFloat()) ||
       BitsOf(type.scalar) < (takes_float ? 16 : 32)) {
-    Fail("tt.atomic_rmw",
-         fmt::format("{} of {} at {}", operation, ToString(TypeOf(value)), ToString(type)));
+    return Fail("tt.atomic_rmw", fmt::format("{} of {} at {}", operation, TypeOf(value), type));
   }
-  if (mask.has_value()) FitsMask("tt.atomic_rmw", TypeOf(*mask), type);
-  if (!status_.ok()) return {};
-  std::vector<std::string> types;
-  for (const Type& operand : TypesOf(operands)) types.push_back(ToString(operand));
+  if (mask.has_value() && !FitsMask("tt.atomic_rmw", TypeOf(*mask), type)) return {};
   return Write("tt.atomic_rmw",
-               fmt::format("tt.atomic_rmw {}, relaxed, gpu, {} : ({}) -> {}", operation,
-                           Names(operands), fmt::join(types, ", "), ToString(result)),
+               fmt::format("{}, relaxed, gpu, {} : ({}) -> {}", operation, Names(operands),
+                           fmt::join(TypesOf(operands), ", "), result),
                result);
 }
 

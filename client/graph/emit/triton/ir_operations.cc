@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -114,9 +113,8 @@ std::string FloatText(Scalar scalar, double number) {
 }
 
 std::string ConstantText(std::string_view number, const Type& type) {
-  if (type.IsTensor()) return fmt::format("arith.constant dense<{}> : {}", number, ToString(type));
-  if (type.scalar == Scalar::kI1) return fmt::format("arith.constant {}", number);
-  return fmt::format("arith.constant {} : {}", number, ToString(type));
+  if (type.IsTensor()) return fmt::format("dense<{}> : {}", number, type);
+  return type.scalar == Scalar::kI1 ? std::string(number) : fmt::format("{} : {}", number, type);
 }
 
 int64_t Elements(const std::vector<int64_t>& shape) {
@@ -127,19 +125,13 @@ int64_t Elements(const std::vector<int64_t>& shape) {
 
 Value IrBuilder::Float(const Type& type, double number) {
   if (!status_.ok()) return {};
-  if (!type.IsFloat()) {
-    Fail("arith.constant", fmt::format("{} for a float", ToString(type)));
-    return {};
-  }
+  if (!type.IsFloat()) return Fail("arith.constant", fmt::format("{} for a float", type));
   return Write("arith.constant", ConstantText(FloatText(type.scalar, number), type), type);
 }
 
 Value IrBuilder::Integer(const Type& type, int64_t number) {
   if (!status_.ok()) return {};
-  if (!type.IsInteger()) {
-    Fail("arith.constant", fmt::format("{} for an integer", ToString(type)));
-    return {};
-  }
+  if (!type.IsInteger()) return Fail("arith.constant", fmt::format("{} for an integer", type));
   if (type.scalar == Scalar::kI1) {
     return Write("arith.constant", ConstantText(number != 0 ? "true" : "false", type), type);
   }
@@ -152,35 +144,27 @@ Value IrBuilder::Unary(std::string_view operation, Value operand) {
   if (!CanUse(operation, {operand})) return {};
   const auto* found = Find(kUnary, operation);
   const Type type = TypeOf(operand);
-  if (found == kUnary.end()) {
-    Fail(operation, "unknown");
-  } else if (!Accepts(found->takes, type) || HasEightBits(type.scalar)) {
-    Fail(operation, fmt::format("{} is no operand of it", ToString(type)));
+  if (found == kUnary.end()) return Fail(operation, "unknown");
+  if (!Accepts(found->takes, type) || HasEightBits(type.scalar)) {
+    return Fail(operation, fmt::format("{} is no operand of it", type));
   }
-  if (!status_.ok()) return {};
-  return Write(operation, fmt::format("{} {} : {}", operation, Name(operand), ToString(type)),
-               type);
+  return Write(operation, fmt::format("{} : {}", Name(operand), type), type);
 }
 
 Value IrBuilder::Binary(std::string_view operation, Value left, Value right) {
   if (!CanUse(operation, {left, right})) return {};
   const Type type = TypeOf(left);
   if (type != TypeOf(right)) {
-    Fail(operation, fmt::format("operands are {} and {}", ToString(type), ToString(TypeOf(right))));
-    return {};
+    return Fail(operation, fmt::format("operands are {} and {}", type, TypeOf(right)));
   }
   const auto* found = Find(kBinary, operation);
-  if (operation == kPreciseDivide
-          ? type.is_pointer || type.scalar != Scalar::kF32
-          : found != kBinary.end() && (!Accepts(found->takes, type) || HasEightBits(type.scalar))) {
-    Fail(operation, fmt::format("{} is no operand of it", ToString(type)));
-  } else if (found == kBinary.end() && operation != kPreciseDivide) {
-    Fail(operation, "unknown");
+  const bool is_precise = operation == kPreciseDivide;
+  if (found == kBinary.end() && !is_precise) return Fail(operation, "unknown");
+  if (is_precise ? type.is_pointer || type.scalar != Scalar::kF32
+                 : !Accepts(found->takes, type) || HasEightBits(type.scalar)) {
+    return Fail(operation, fmt::format("{} is no operand of it", type));
   }
-  if (!status_.ok()) return {};
-  return Write(operation,
-               fmt::format("{} {}, {} : {}", operation, Name(left), Name(right), ToString(type)),
-               type);
+  return Write(operation, fmt::format("{} : {}", Names({left, right}), type), type);
 }
 
 Value IrBuilder::Compare(std::string_view predicate, Value left, Value right) {
@@ -189,18 +173,15 @@ Value IrBuilder::Compare(std::string_view predicate, Value left, Value right) {
   static constexpr std::array<std::string_view, 14> kFloats = {"oeq", "ogt", "oge", "olt", "ole",
                                                                "one", "ord", "ueq", "ugt", "uge",
                                                                "ult", "ule", "une", "uno"};
-  const std::string operation = fmt::format("comparison {}", predicate);
-  if (!CanUse(operation, {left, right})) return {};
+  if (!CanUse(predicate, {left, right})) return {};
   const Type type = TypeOf(left);
   const bool is_known = type.IsFloat() ? std::ranges::count(kFloats, predicate) > 0
                                        : std::ranges::count(kIntegers, predicate) > 0;
   if (type != TypeOf(right) || type.is_pointer || !is_known) {
-    Fail(operation, fmt::format("operands are {} and {}", ToString(type), ToString(TypeOf(right))));
-    return {};
+    return Fail(predicate, fmt::format("operands are {} and {}", type, TypeOf(right)));
   }
-  return Write(operation,
-               fmt::format("arith.{} {}, {}, {} : {}", type.IsFloat() ? "cmpf" : "cmpi", predicate,
-                           Name(left), Name(right), ToString(type)),
+  return Write(type.IsFloat() ? "arith.cmpf" : "arith.cmpi",
+               fmt::format("{}, {} : {}", predicate, Names({left, right}), type),
                type.WithScalar(Scalar::kI1));
 }
 
@@ -210,14 +191,10 @@ Value IrBuilder::Select(Value condition, Value yes, Value no) {
   const Type mask = TypeOf(condition);
   if (type != TypeOf(no) || mask.is_pointer || mask.scalar != Scalar::kI1 ||
       (mask.IsTensor() && mask.shape != type.shape)) {
-    Fail("arith.select", fmt::format("operands are {}, {} and {}", ToString(mask), ToString(type),
-                                     ToString(TypeOf(no))));
-    return {};
+    return Fail("arith.select", fmt::format("operands are {}, {} and {}", mask, type, TypeOf(no)));
   }
-  const std::string types =
-      mask.IsTensor() ? fmt::format("{}, {}", ToString(mask), ToString(type)) : ToString(type);
-  return Write("arith.select",
-               fmt::format("arith.select {} : {}", Names({condition, yes, no}), types), type);
+  const std::string types = mask.IsTensor() ? fmt::format("{}, {}", mask, type) : ToString(type);
+  return Write("arith.select", fmt::format("{} : {}", Names({condition, yes, no}), types), type);
 }
 
 Value IrBuilder::MultiplyAdd(Value left, Value right, Value addend) {
@@ -225,12 +202,10 @@ Value IrBuilder::MultiplyAdd(Value left, Value right, Value addend) {
   const Type type = TypeOf(left);
   if (!type.IsFloat() || HasEightBits(type.scalar) || type != TypeOf(right) ||
       type != TypeOf(addend)) {
-    Fail("math.fma", fmt::format("operands are {}, {} and {}", ToString(type),
-                                 ToString(TypeOf(right)), ToString(TypeOf(addend))));
-    return {};
+    return Fail("math.fma",
+                fmt::format("operands are {}, {} and {}", type, TypeOf(right), TypeOf(addend)));
   }
-  return Write("math.fma",
-               fmt::format("math.fma {} : {}", Names({left, right, addend}), ToString(type)), type);
+  return Write("math.fma", fmt::format("{} : {}", Names({left, right, addend}), type), type);
 }
 
 Value IrBuilder::Cast(std::string_view operation, Value operand, Scalar to) {
@@ -238,7 +213,6 @@ Value IrBuilder::Cast(std::string_view operation, Value operand, Scalar to) {
   const Type from = TypeOf(operand);
   const Type type = from.WithScalar(to);
   const int growth = BitsOf(to) - BitsOf(from.scalar);
-  const std::string types = fmt::format("{} to {}", ToString(from), ToString(type));
   bool fits = !from.is_pointer;
   if (operation == "tt.bitcast") {
     fits = fits && growth == 0;
@@ -250,69 +224,54 @@ Value IrBuilder::Cast(std::string_view operation, Value operand, Scalar to) {
            (found->growth == 0 || found->growth * growth > 0) && !HasEightBits(from.scalar) &&
            !HasEightBits(to);
   } else {
-    Fail(operation, "unknown");
+    return Fail(operation, "unknown");
   }
-  if (!fits) Fail(operation, types);
-  if (!status_.ok()) return {};
-  if (operation.starts_with("tt.")) {
-    // Rounding is said where bits are lost, and nowhere else.
-    const std::string_view rounding = growth < 0 && type.IsFloat() ? ", rounding = rtne" : "";
-    return Write(operation,
-                 fmt::format("{} {}{} : {} -> {}", operation, Name(operand), rounding,
-                             ToString(from), ToString(type)),
-                 type);
-  }
-  return Write(operation, fmt::format("{} {} : {}", operation, Name(operand), types), type);
+  if (!fits) return Fail(operation, fmt::format("{} to {}", from, type));
+  // Rounding is said where bits are lost, and nowhere else.
+  const std::string_view rounding = growth < 0 && type.IsFloat() ? ", rounding = rtne" : "";
+  if (operation.starts_with("tt.")) return Convert(operation, operand, type, rounding);
+  return Write(operation, fmt::format("{} : {} to {}", Name(operand), from, type), type);
 }
 
 Value IrBuilder::BitCastPointer(Value pointer, Scalar to) {
   if (!CanUse("tt.bitcast", {pointer})) return {};
   const Type from = TypeOf(pointer);
-  Type type = from;
-  type.scalar = to;
+  const Type type{to, from.shape, from.is_pointer};
   if (!from.is_pointer || BitsOf(from.scalar) != BitsOf(to)) {
-    Fail("tt.bitcast", fmt::format("{} to {}", ToString(from), ToString(type)));
-    return {};
+    return Fail("tt.bitcast", fmt::format("{} to {}", from, type));
   }
-  return Write(
-      "tt.bitcast",
-      fmt::format("tt.bitcast {} : {} -> {}", Name(pointer), ToString(from), ToString(type)), type);
+  return Convert("tt.bitcast", pointer, type);
 }
 
 Value IrBuilder::External(std::string_view symbol, const Values& operands, const Type& type) {
   if (!CanUse(symbol, operands)) return {};
-  std::vector<std::string> types;
-  for (const Type& operand : TypesOf(operands)) {
-    types.push_back(ToString(operand));
+  const std::vector<Type> types = TypesOf(operands);
+  for (const Type& operand : types) {
     if (operand.is_pointer || operand.shape != type.shape) {
-      Fail(symbol, fmt::format("operand {} for a result {}", types.back(), ToString(type)));
+      return Fail(symbol, fmt::format("operand {} for a result {}", operand, type));
     }
   }
-  if (!status_.ok()) return {};
-  return Write(symbol,
-               fmt::format(R"(tt.extern_elementwise {} {{libname = "", libpath = "", pure = true, )"
-                           R"(symbol = "{}"}} : ({}) -> {})",
-                           Names(operands), symbol, fmt::join(types, ", "), ToString(type)),
+  return Write("tt.extern_elementwise",
+               fmt::format(R"({} {{libname = "", libpath = "", pure = true, symbol = "{}"}} : )"
+                           R"(({}) -> {})",
+                           Names(operands), symbol, fmt::join(types, ", "), type),
                type);
 }
 
 Value IrBuilder::ProgramId(int axis) {
-  if (axis < 0 || axis > 2) Fail("tt.get_program_id", fmt::format("no axis {}", axis));
   if (!status_.ok()) return {};
-  return Write("tt.get_program_id", fmt::format("tt.get_program_id {} : i32", "xyz"[axis]),
-               {Scalar::kI32});
+  if (axis < 0 || axis > 2) return Fail("tt.get_program_id", fmt::format("no axis {}", axis));
+  return Write("tt.get_program_id", fmt::format("{} : i32", "xyz"[axis]), {Scalar::kI32});
 }
 
 Value IrBuilder::MakeRange(int64_t start, int64_t end) {
-  if (start < 0 || end <= start || end > INT32_MAX) {
-    Fail("tt.make_range", fmt::format("from {} to {}", start, end));
-  }
   if (!status_.ok()) return {};
+  if (start < 0 || end <= start || end > INT32_MAX) {
+    return Fail("tt.make_range", fmt::format("from {} to {}", start, end));
+  }
   const Type type{Scalar::kI32, {end - start}};
   return Write("tt.make_range",
-               fmt::format("tt.make_range {{end = {} : i32, start = {} : i32}} : {}", end, start,
-                           ToString(type)),
-               type);
+               fmt::format("{{end = {} : i32, start = {} : i32}} : {}", end, start, type), type);
 }
 
 Value IrBuilder::Splat(Value scalar, const std::vector<int64_t>& shape) {
@@ -320,27 +279,19 @@ Value IrBuilder::Splat(Value scalar, const std::vector<int64_t>& shape) {
   const Type from = TypeOf(scalar);
   const Type type = from.WithShape(shape);
   if (from.IsTensor() || shape.empty()) {
-    Fail("tt.splat", fmt::format("{} to {}", ToString(from), ToString(type)));
-    return {};
+    return Fail("tt.splat", fmt::format("{} to {}", from, type));
   }
-  return Write("tt.splat",
-               fmt::format("tt.splat {} : {} -> {}", Name(scalar), ToString(from), ToString(type)),
-               type);
+  return Convert("tt.splat", scalar, type);
 }
 
 Value IrBuilder::ExpandDims(Value tensor, int axis) {
   if (!CanUse("tt.expand_dims", {tensor})) return {};
-  const Type from = TypeOf(tensor);
-  if (!from.IsTensor() || axis < 0 || axis > static_cast<int>(from.shape.size())) {
-    Fail("tt.expand_dims", fmt::format("{} has no place for axis {}", ToString(from), axis));
-    return {};
+  Type type = TypeOf(tensor);
+  if (!type.IsTensor() || axis < 0 || axis > static_cast<int>(type.shape.size())) {
+    return Fail("tt.expand_dims", fmt::format("{} has no place for axis {}", type, axis));
   }
-  Type type = from;
   type.shape.insert(type.shape.begin() + axis, 1);
-  return Write("tt.expand_dims",
-               fmt::format("tt.expand_dims {} {{axis = {} : i32}} : {} -> {}", Name(tensor), axis,
-                           ToString(from), ToString(type)),
-               type);
+  return Convert("tt.expand_dims", tensor, type, fmt::format(" {{axis = {} : i32}}", axis));
 }
 
 Value IrBuilder::Broadcast(Value tensor, const std::vector<int64_t>& shape) {
@@ -351,14 +302,8 @@ Value IrBuilder::Broadcast(Value tensor, const std::vector<int64_t>& shape) {
   for (size_t i = 0; fits && i < shape.size(); ++i) {
     fits = from.shape[i] == shape[i] || from.shape[i] == 1;
   }
-  if (!fits) {
-    Fail("tt.broadcast", fmt::format("{} to {}", ToString(from), ToString(type)));
-    return {};
-  }
-  return Write(
-      "tt.broadcast",
-      fmt::format("tt.broadcast {} : {} -> {}", Name(tensor), ToString(from), ToString(type)),
-      type);
+  if (!fits) return Fail("tt.broadcast", fmt::format("{} to {}", from, type));
+  return Convert("tt.broadcast", tensor, type);
 }
 
 Value IrBuilder::Reshape(Value tensor, const std::vector<int64_t>& shape) {
@@ -366,31 +311,23 @@ Value IrBuilder::Reshape(Value tensor, const std::vector<int64_t>& shape) {
   const Type from = TypeOf(tensor);
   const Type type = from.WithShape(shape);
   if (!from.IsTensor() || shape.empty() || Elements(shape) != Elements(from.shape)) {
-    Fail("tt.reshape", fmt::format("{} to {}", ToString(from), ToString(type)));
-    return {};
+    return Fail("tt.reshape", fmt::format("{} to {}", from, type));
   }
-  return Write(
-      "tt.reshape",
-      fmt::format("tt.reshape {} : {} -> {}", Name(tensor), ToString(from), ToString(type)), type);
+  return Convert("tt.reshape", tensor, type);
 }
 
 Value IrBuilder::Transpose(Value tensor, const std::vector<int>& order) {
   if (!CanUse("tt.trans", {tensor})) return {};
   const Type from = TypeOf(tensor);
   Type type = from.WithShape({});
+  const std::string places = fmt::format("{}", fmt::join(order, ", "));
   std::vector<int> sorted = order;
   std::ranges::sort(sorted);
   bool fits = from.IsTensor() && order.size() == from.shape.size();
   for (size_t i = 0; fits && i < order.size(); ++i) fits = sorted[i] == static_cast<int>(i);
-  if (!fits) {
-    Fail("tt.trans", fmt::format("{} by ({})", ToString(from), fmt::join(order, ", ")));
-    return {};
-  }
+  if (!fits) return Fail("tt.trans", fmt::format("{} by ({})", from, places));
   for (int axis : order) type.shape.push_back(from.shape[axis]);
-  return Write("tt.trans",
-               fmt::format("tt.trans {} {{order = array<i32: {}>}} : {} -> {}", Name(tensor),
-                           fmt::join(order, ", "), ToString(from), ToString(type)),
-               type);
+  return Convert("tt.trans", tensor, type, fmt::format(" {{order = array<i32: {}>}}", places));
 }
 
 Value IrBuilder::Dot(Value left, Value right, Value accumulator, bool uses_tf32) {
@@ -402,17 +339,13 @@ Value IrBuilder::Dot(Value left, Value right, Value accumulator, bool uses_tf32)
                     a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0] &&
                     c.shape == std::vector<int64_t>{a.shape[0], b.shape[1]} && !c.is_pointer &&
                     BitsOf(c.scalar) >= BitsOf(a.scalar);
-  if (!fits) {
-    Fail("tt.dot", fmt::format("{} * {} -> {}", ToString(a), ToString(b), ToString(c)));
-    return {};
-  }
+  if (!fits) return Fail("tt.dot", fmt::format("{} * {} -> {}", a, b, c));
   std::string_view how = uses_tf32 ? ", inputPrecision = tf32" : "";
   // Hopper sums products of 8-bit floats in few bits: so many of them at most, before they are
   // added to the accumulator.
   if (HasEightBits(a.scalar)) how = " {maxNumImpreciseAcc = 128 : i32}";
   return Write("tt.dot",
-               fmt::format("tt.dot {}{} : {} * {} -> {}", Names({left, right, accumulator}), how,
-                           ToString(a), ToString(b), ToString(c)),
+               fmt::format("{}{} : {} * {} -> {}", Names({left, right, accumulator}), how, a, b, c),
                c);
 }
 

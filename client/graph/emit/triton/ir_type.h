@@ -1,6 +1,8 @@
 // The types of Triton IR that kernels for graphs need.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -54,3 +56,11 @@ std::string ToString(const Type& type);
 std::string WhatIsWrong(const Type& type);
 
 }  // namespace kiln::graph::triton
+
+// As ToString has it.
+template <>
+struct fmt::formatter<kiln::graph::triton::Type> : fmt::formatter<std::string> {
+  auto format(const kiln::graph::triton::Type& type, format_context& context) const {
+    return formatter<std::string>::format(ToString(type), context);
+  }
+};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/graph/emit/triton/axis_use.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph::triton {
 
@@ -140,7 +141,7 @@ absl::StatusOr<EmittedKernel> ProgramEmitter::Run() {
       for (int i : group) written_.insert(At(i).buffer);
       continue;
     }
-    if (absl::Status status = CheckStore(group, IsOneBlock(axes)); !status.ok()) return status;
+    KILN_RETURN_IF_ERROR(CheckStore(group, IsOneBlock(axes)));
     Loop(axes, {}, [&](const Values&) {
       EmitNeeded(group);
       for (int i : group) Store(At(i));

@@ -8,6 +8,7 @@
 #include "client/graph/emit/triton/product.h"
 #include "client/graph/emit/triton/product_emitter.h"
 #include "client/graph/emit/triton/program_emitter.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -36,7 +37,7 @@ absl::StatusOr<EmittedKernel> EmitTriton(const LoopProgram& program, const EmitO
   if (std::string wrong = WhatIsWrong(program); !wrong.empty()) {
     return absl::InvalidArgumentError(fmt::format("kernel {}: {}", program.name, wrong));
   }
-  if (absl::Status status = CheckTypes(program); !status.ok()) return status;
+  KILN_RETURN_IF_ERROR(CheckTypes(program));
   // Where something beside the product or attention does not fit its tiles, the program is emitted
   // as any other.
   if (const auto product = triton::FindProduct(program, options)) {
