@@ -57,6 +57,9 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.max_background_jobs = 2;
+  // The families have some dozen small tables together. By default 15 threads start for each of
+  // them.
+  options.max_file_opening_threads = 1;
   // All families share the log. Without a limit, a family without writes would keep it for ever.
   options.max_total_wal_size = 2 * BlobBufferBytes(expected_bytes);
   options.info_log = std::make_shared<RocksLogger>();
