@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kMagic = "KILNLSE\1";  // the last byte is the version
+constexpr std::string_view kLeaseMagic = "KILNLSE\1";  // the last byte is the version
 constexpr size_t kRowBytesMax = 64;
 
 }  // namespace
@@ -96,7 +96,7 @@ void WarmLeases::EraseEnded() {
 void WarmLeases::Save() {
   has_changed_ = false;
   ByteWriter writer;
-  writer.Raw(kMagic);
+  writer.Raw(kLeaseMagic);
   {
     const MutexLock lock(mutex_);
     EraseEnded();
@@ -118,14 +118,14 @@ void WarmLeases::Save() {
 
 void WarmLeases::Load(std::string_view text) {
   const size_t end = text.size() - std::min(text.size(), sizeof(uint64_t));
-  if (!text.starts_with(kMagic) ||
+  if (!text.starts_with(kLeaseMagic) ||
       ByteReader(text.substr(end)).Number<uint64_t>() != Checksum64(text.substr(0, end))) {
     return LogWarning("leases of warmed artifacts are damaged, or a newer kilnd's: none is kept",
                       {{"path", path_}});
   }
   // A shorter time holds for earlier leases, too.
   const int64_t end_max = clock_.UnixMillis() + limits_.time.count();
-  ByteReader reader(text.substr(kMagic.size(), end - kMagic.size()));
+  ByteReader reader(text.substr(kLeaseMagic.size(), end - kLeaseMagic.size()));
   while (reader.ok() && !reader.AtEnd()) {
     const auto key = Digest::FromBytes(reader.Raw(Digest::kSizeBytes));
     Entry entry;

@@ -161,8 +161,8 @@ absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const std::st
   return all;
 }
 
-absl::StatusOr<std::vector<Artifact>> Chosen(const WhyArguments& arguments, AdminClient& admin,
-                                             Session& session) {
+absl::StatusOr<std::vector<Artifact>> ChosenArtifacts(const WhyArguments& arguments,
+                                                      AdminClient& admin, Session& session) {
   if (arguments.key.empty() || admin.is_own()) {
     KILN_ASSIGN_OR_RETURN(std::vector<Artifact> all, Compiled(admin, arguments.job, session));
     std::erase_if(all, [&arguments](const Artifact& one) {
@@ -189,7 +189,8 @@ absl::StatusOr<ExitCode> RunWhy(const WhyArguments& arguments, Session& session)
   if (!arguments.key.empty()) KILN_RETURN_IF_ERROR(CannotRun(CheckKey(arguments.key)));
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
   KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
-  KILN_ASSIGN_OR_RETURN(const std::vector<Artifact> chosen, Chosen(arguments, *admin, session));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Artifact> chosen,
+                        ChosenArtifacts(arguments, *admin, session));
   Console& console = session.console();
   for (const Artifact& artifact : chosen) {
     KILN_ASSIGN_OR_RETURN(const Explanation explanation,

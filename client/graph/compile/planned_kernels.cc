@@ -17,8 +17,8 @@
 namespace kiln::graph {
 namespace {
 
-absl::StatusOr<EmittedKernel> Emit(Compiler compiler, const LoopProgram& program,
-                                   const EmitOptions& options) {
+absl::StatusOr<EmittedKernel> EmitBy(Compiler compiler, const LoopProgram& program,
+                                     const EmitOptions& options) {
   switch (compiler) {
     case Compiler::kPtx:
       return EmitPtx(program, options);
@@ -42,7 +42,7 @@ absl::Status TakeFirst(PlannedKernel& kernel, const CompileConfig& config,
   while (!left.empty()) {
     const CompilerChoice choice = left.front();
     left.erase(left.begin());
-    auto emitted = Emit(choice.compiler, kernel.program, options);
+    auto emitted = EmitBy(choice.compiler, kernel.program, options);
     if (!emitted.ok() && !absl::IsUnimplemented(emitted.status())) return emitted.status();
     if (!emitted.ok()) {
       why_not += (why_not.empty() ? "" : "; ") + std::string(emitted.status().message());

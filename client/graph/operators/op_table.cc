@@ -154,10 +154,10 @@ std::vector<Operator> ReadRows() {
   return all;
 }
 
-using Names = std::map<std::string_view, const Operator*>;
-const Names& AllNames() {
-  static const Names names = [] {
-    Names made;
+using OperatorsByName = std::map<std::string_view, const Operator*>;
+const OperatorsByName& AllNames() {
+  static const OperatorsByName names = [] {
+    OperatorsByName made;
     for (const Operator& op : AllOperators()) {
       made.emplace(op.name, &op);
       for (const std::string_view alias : op.aliases) made.emplace(alias, &op);

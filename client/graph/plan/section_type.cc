@@ -5,20 +5,20 @@
 namespace kiln::graph {
 namespace {
 
-using enum SectionType;
+using Type = SectionType;
 
 constexpr std::array<SectionTypeFacts, 10> kSectionTypes = {{
     // type, name, pointwise, prologue, epilogue
-    {kElementwise, "elementwise", true, true, true},
-    {kView, "view", true, true, true},
-    {kConstant, "constant", true, false, true},
-    {kGather, "gather", true, true, true},
-    {kReduction, "reduction", false, true, true},
-    {kNormalization, "normalization", false, true, true},
-    {kMatmul, "matmul", false, true, true},
-    {kConvolution, "convolution", false, true, true},
-    {kAttention, "attention", false, false, true},
-    {kScatter, "scatter", false, false, false},
+    {Type::kElementwise, "elementwise", true, true, true},
+    {Type::kView, "view", true, true, true},
+    {Type::kConstant, "constant", true, false, true},
+    {Type::kGather, "gather", true, true, true},
+    {Type::kReduction, "reduction", false, true, true},
+    {Type::kNormalization, "normalization", false, true, true},
+    {Type::kMatmul, "matmul", false, true, true},
+    {Type::kConvolution, "convolution", false, true, true},
+    {Type::kAttention, "attention", false, false, true},
+    {Type::kScatter, "scatter", false, false, false},
 }};
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace kiln::graph {
 namespace {
 
-struct Row {
+struct DTypeRow {
   DTypeFacts facts;
   std::string_view numpy;  // ONNX has it in capitals
 };
@@ -15,7 +15,7 @@ struct Row {
 using D = DType;
 using C = DTypeClass;
 
-constexpr std::array<Row, kDTypes> kTable = {{
+constexpr std::array<DTypeRow, kDTypes> kTable = {{
     {{D::kBool, "bool", C::kBool, 8, D::kBool, D::kI32}, "bool"},
     {{D::kI4, "i4", C::kSigned, 4, D::kI8, D::kI32}, "int4"},
     {{D::kI8, "i8", C::kSigned, 8, D::kI8, D::kI32}, "int8"},
@@ -46,7 +46,7 @@ bool EqualsIgnoringCase(std::string_view one, std::string_view other) {
 const DTypeFacts& FactsOf(DType type) { return kTable[static_cast<size_t>(type)].facts; }
 
 std::optional<DType> ParseDType(std::string_view name) {
-  for (const Row& row : kTable) {
+  for (const DTypeRow& row : kTable) {
     if (EqualsIgnoringCase(name, row.facts.name) || EqualsIgnoringCase(name, row.numpy)) {
       return row.facts.type;
     }

@@ -7,9 +7,9 @@
 namespace kiln::graph {
 namespace {
 
-constexpr size_t kScale = 2;
+constexpr size_t kScaleInput = 2;
 // The output that is the sum; what is before it are the result, the mean and 1 / deviation.
-constexpr int kSum = 3;
+constexpr int kSumOutput = 3;
 
 // SkipRMSNormalization has no shift in front of the bias.
 size_t BiasInput(bool is_rms) { return is_rms ? 3 : 4; }
@@ -39,7 +39,7 @@ int SumAt(ElementEmitter& e, size_t bias, const Position& position) {
 template <bool kIsRms>
 int SkipElement(ElementEmitter& e, int output, const Position& position) {
   const size_t bias = BiasInput(kIsRms);
-  if (output == kSum) return SumAt(e, bias, position);
+  if (output == kSumOutput) return SumAt(e, bias, position);
   const Region region = RegionAt(e, position, position.size() - 1, position.size());
   const int other = SumAt(e, bias, region.source);
   Moments moments;
@@ -55,8 +55,8 @@ int SkipElement(ElementEmitter& e, int output, const Position& position) {
   if (!kIsRms) x = e.Subtract(x, moments.mean);
   x = e.Multiply(x, moments.inverse_deviation);
   const DType type = e.TypeOfValue(x);
-  x = e.Multiply(x, e.ReadAs(type, kScale, e.Broadcast(kScale, position)));
-  const size_t shift = kScale + 1;
+  x = e.Multiply(x, e.ReadAs(type, kScaleInput, e.Broadcast(kScaleInput, position)));
+  const size_t shift = kScaleInput + 1;
   if (kIsRms || !e.Has(shift)) return x;
   return e.Add(x, e.ReadAs(type, shift, e.Broadcast(shift, position)));
 }

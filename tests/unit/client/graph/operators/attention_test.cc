@@ -5,15 +5,13 @@
 
 #include "tests/testing/graph/numbered_tensor.h"
 #include "tests/testing/graph/single_operation.h"
+#include "tests/unit/client/graph/operators/near.h"
 
 namespace kiln::graph {
 namespace {
 
 using testing::HasSubstr;
-using testing::Pointwise;
 using Numbers = std::vector<double>;
-
-auto AreNear(const Numbers& expected) { return Pointwise(testing::DoubleNear(1e-4), expected); }
 
 OperationTensor Divided(OperationTensor tensor, double divisor) {
   for (double& element : tensor.elements) element /= divisor;

@@ -3,17 +3,13 @@
 #include <cmath>
 
 #include "tests/testing/graph/single_operation.h"
+#include "tests/unit/client/graph/operators/near.h"
 
 namespace kiln::graph {
 namespace {
 
-using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Pointwise;
-using Numbers = std::vector<double>;
-
-auto AreNear(const Numbers& expected) { return Pointwise(DoubleNear(1e-4), expected); }
 
 // Sums with the bias are 1 and 5 in the first row, -4 and 2 in the second.
 const OperationTensor kInput = {{2, 2}, {0, 1, -1, 2}};
