@@ -12,9 +12,7 @@ import pytest
 from bare_nvrtc import find
 from daemon import Daemon, Programs
 from golden import sections_that_differ
-from places import BINARIES, ROOT, VERSIONS
-
-pytestmark = pytest.mark.spread
+from places import BINARIES, DESCRIPTIONS, ROOT, VERSIONS
 
 NVRTC_VERSIONS = ("12.9.86", "13.0.88")
 SOURCE = """#include <cuda_fp16.h>
@@ -62,7 +60,7 @@ def daemon(tmp_path_factory):
     """One daemon with both."""
     directories = ":".join(str(folder_of(version)) for version in NVRTC_VERSIONS)
     programs = Programs(BINARIES / "kilnd", BINARIES / "kiln", directories)
-    with Daemon(programs, tmp_path_factory.mktemp("kiln")) as running:
+    with Daemon(programs, tmp_path_factory.mktemp("kiln"), descriptions=DESCRIPTIONS) as running:
         yield running
 
 

@@ -12,10 +12,8 @@ import subprocess
 import pytest
 
 from daemon import Daemon, Programs
-from places import BINARIES, KERNELS, ROOT, VERSIONS
+from places import BINARIES, DESCRIPTIONS, KERNELS, ROOT, VERSIONS
 from processes import CheckedProcess
-
-pytestmark = pytest.mark.spread
 
 ASSEMBLY = {"cuda": "ptx", "hip": "amdgcn"}
 BINARY = {"cuda": "cubin", "hip": "hsaco"}
@@ -73,7 +71,7 @@ def daemon(tmp_path_factory):
     """One daemon with all of them."""
     folder = tmp_path_factory.mktemp("kiln")
     directories = ":".join(str(VERSIONS / f"triton-{version}") for version in WANTED)
-    with Daemon(Programs(BINARIES / "kilnd", BINARIES / "kiln", directories), folder) as running:
+    with Daemon(Programs(BINARIES / "kilnd", BINARIES / "kiln", directories), folder, descriptions=DESCRIPTIONS) as running:
         yield running
 
 
