@@ -97,6 +97,7 @@ absl::StatusOr<std::shared_ptr<Zygote>> Zygote::Start(const ZygoteCommand& comma
   std::shared_ptr<Zygote> zygote(new Zygote(pid, std::move(control), std::move(output), command));
   if (!zygote->process_) return ErrnoStatus(errno, "pidfd_open");
   OfferToTheOutOfMemoryKiller(pid, kZygoteScore);
+  MakePreemptible(pid);
   KILN_RETURN_IF_ERROR(zygote->AwaitHello(command, stop));
   return zygote;
 }

@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -17,6 +20,19 @@ namespace {
 
 using YieldClock = std::chrono::steady_clock;
 constexpr int kPassesMax = 3;
+
+// sched_setattr(2), which the C library does not declare.
+struct SchedulingAttributes {
+  uint32_t size = sizeof(SchedulingAttributes);
+  uint32_t policy = 0;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t slice_ns = 0;  // sched_runtime
+  uint64_t deadline = 0;
+  uint64_t period = 0;
+};
+constexpr uint64_t kLongestSliceNs = 100'000'000;
 
 bool SetPolicy(pid_t thread, int policy) {
   const sched_param none{};
@@ -40,6 +56,14 @@ bool StopOnce(pid_t process) {
 }
 
 }  // namespace
+
+void MakePreemptible(pid_t process) {
+  SchedulingAttributes attributes;
+  attributes.policy = static_cast<uint32_t>(::sched_getscheduler(process));
+  attributes.nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(process));
+  attributes.slice_ns = kLongestSliceNs;
+  ::syscall(SYS_sched_setattr, process, &attributes, 0);
+}
 
 bool MayStopYielding() {
   bool may = false;

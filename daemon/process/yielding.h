@@ -1,4 +1,4 @@
-// Compiles that nobody waits for yet leave the cores to whoever else wants them.
+// How compilers share the cores with jobs: docs/adr/0092-what-nobody-waits-for-yields.md.
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +9,11 @@
 #include "storage/base/mutex.h"
 
 namespace kiln {
+
+// `process`, which has one thread, and what it starts from now on give up their core as soon as a
+// thread of an ordinary slice wakes up there: their own slice is the longest that there is. What
+// they get of the cores stays the same. Takes no privilege. Does nothing before Linux 6.12.
+void MakePreemptible(pid_t process);
 
 // Whether this process may undo Yield. The kernel lets root leave SCHED_IDLE, and who has an
 // RLIMIT_NICE of 20 (systemd: LimitNICE=0).

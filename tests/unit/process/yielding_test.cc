@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <fstream>
 #include <string>
 
@@ -13,6 +17,37 @@
 
 namespace kiln {
 namespace {
+
+// A thread's slice in ns, by sched_getattr(2); 0 before Linux 6.12.
+uint64_t SliceOf(pid_t thread) {
+  std::array<uint64_t, 6> attributes{};  // size, policy; flags; nice, priority; runtime; …
+  EXPECT_EQ(::syscall(SYS_sched_getattr, thread, attributes.data(), sizeof attributes, 0), 0);
+  return attributes[3];
+}
+
+TEST(MakePreemptibleTest, TheSliceIsLongThroughForksAndYielding) {
+  if (SliceOf(0) == 0) GTEST_SKIP() << "this kernel has no slices";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::nice(1);
+    MakePreemptible(::getpid());
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) {
+      const bool is_long = SliceOf(0) == 100'000'000 && ::getpriority(PRIO_PROCESS, 0) == 1;
+      if (MayStopYielding()) {
+        Yield(::getpid());
+        StopYielding(::getpid());
+      }
+      ::_exit(is_long && SliceOf(0) == 100'000'000 ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(grandchild, &status, 0);
+    ::_exit(status == 0 ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
 
 class YieldingTest : public testing::Test {
  protected:
