@@ -159,8 +159,7 @@ void WorkerPool::Cancel(const TaskPtr& task) {
 }
 
 void WorkerPool::WeighSession(Slot& slot) {
-  const bool all_yield = static_cast<int>(yielding_.size()) == stats_.running;
-  slot.worker->SetLowWeight(all_yield && stats_.running > 0);
+  slot.worker->SetLowWeight(!yielding_.empty() && std::ssize(yielding_) == stats_.running);
 }
 
 void WorkerPool::Raise(const Digest& key) {
@@ -179,11 +178,10 @@ void WorkerPool::Raise(const Digest& key) {
 
 // A worker that yields would take its time to die, too.
 bool WorkerPool::EndYielding(Slot& slot, const TaskPtr& task) {
-  {
-    const MutexLock lock(mutex_);
-    if (yielding_.erase(task) == 0) return task->has_yielded;
-    WeighSession(slot);
-  }
+  MutexLock lock(mutex_);
+  if (yielding_.erase(task) > 0) WeighSession(slot);
+  if (!task->has_yielded) return false;
+  lock.Unlock();
   slot.worker->StopYielding();
   return true;
 }
@@ -194,9 +192,8 @@ bool WorkerPool::TryUrgently(Slot& slot, const TaskPtr& task) {
   const MutexLock lock(mutex_);
   task->is_ahead = task->has_yielded = false;
   --task->attempts;
-  const bool again = TryAgain(task);
   changed_.NotifyAll();
-  return again;
+  return TryAgain(task);
 }
 
 void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
@@ -207,6 +204,7 @@ void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result)
     if (task->state == Task::State::kDone) return;
     if (task->state == Task::State::kRunning) {
       --stats_.running;
+      yielding_.erase(task);
       WeighSession(*task->slot);
     }
     used_at_ = Steady::now();
@@ -372,7 +370,9 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
   wait.wake_fd = slot.wake.fd();
   ++task->attempts;
   absl::StatusOr<WorkerReply> reply = slot.worker->Run(task->request, wait);
-  const bool has_yielded = EndYielding(slot, task);
+  // An answer makes room for the next compile first.
+  const bool has_answer = reply.ok() && reply->outcome == WorkerReply::Outcome::kCompiled;
+  const bool has_yielded = !has_answer && EndYielding(slot, task);
   if (absl::IsDeadlineExceeded(reply.status()) && limit < task->deadline()) {
     if (has_yielded && TryUrgently(slot, task)) return;
     return FinishKilled(slot, task,
@@ -399,6 +399,7 @@ void WorkerPool::RunTask(Slot& slot, const TaskPtr& task) {
       break;
   }
   FinishAnswered(task, *std::move(reply));
+  if (has_answer) EndYielding(slot, task);
 }
 
 void WorkerPool::FinishAnswered(const TaskPtr& task, WorkerReply reply) {
@@ -412,9 +413,8 @@ void WorkerPool::FinishKilled(Slot& slot, const TaskPtr& task, absl::Status why)
   counters_.killed.Add();
   {
     const MutexLock lock(mutex_);
-    const bool is_shutdown =
-        stopping_ && absl::IsCancelled(why) && !task->context.cancellation.IsCancelled();
-    if (is_shutdown) why = ShuttingDown();
+    const bool is_theirs = task->context.cancellation.IsCancelled();
+    if (stopping_ && absl::IsCancelled(why) && !is_theirs) why = ShuttingDown();
   }
   Finish(task, std::move(why));
 }
