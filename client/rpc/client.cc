@@ -282,6 +282,22 @@ absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const Call
   return core_->Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
 }
 
+absl::Status Client::NoteWarmed(const std::vector<std::string>& keys, const std::string& job,
+                                const CallOptions& options) {
+  for (size_t begin = 0; begin < keys.size(); begin += limits::kLookupKeysMax) {
+    const size_t end = std::min(begin + limits::kLookupKeysMax, keys.size());
+    v1::NoteUsesRequest request;
+    request.set_is_warm(true);
+    for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
+    v1::ToldHits& told = *request.add_hits();
+    told.set_job(job.empty() ? core_->job : job);
+    told.set_place(v1::ToldHits::HOT);
+    told.set_count(end - begin);
+    KILN_RETURN_IF_ERROR(core_->Call(&KernelStub::PrepareAsyncNoteUses, request, options).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {
   return core_->Call(&KernelStub::PrepareAsyncListToolchains, v1::ListToolchainsRequest(), options);
 }

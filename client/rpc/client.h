@@ -179,6 +179,11 @@ class Client {
                                     const CallOptions& options = {},
                                     OwnEntries kind = OwnEntries::kOfThisUser);
 
+  // A warm for the job found these artifacts with FindHot (32 raw bytes each, any number), so the
+  // daemon leases them. An empty `job` is that of the options.
+  [[nodiscard]] absl::Status NoteWarmed(const std::vector<std::string>& keys,
+                                        const std::string& job, const CallOptions& options = {});
+
   [[nodiscard]] absl::StatusOr<v1::ListToolchainsResponse> ListToolchains(
       const CallOptions& options = {});
 

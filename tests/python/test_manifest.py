@@ -206,8 +206,15 @@ def test_the_status_of_a_warm_is_what_is_stored(recorded, other_daemon):
         assert other.kiln("warm", path).code == 0
         complete = other.kiln("warm", path, "--status")
         assert (complete.code, complete.out) == (0, "complete: 3 of 3 kernels stored\n")
+        # No time for a request, and none is needed.
+        known = other.kiln("warm", path, "--job", "known", "--budget", "1ms")
+        assert known.code == 0 and known.error.startswith("3 in ") and ": 3 hit, 0 joined, 0 compiled, 0 failed" in known.error, known
+        assert other.kiln("warm", path, "--target", "cuda:80", "--budget", "1ms").code == 1
+        job, = (one for one in other.kiln("stats", "--json").objects()[0]["jobs"] if one["job"] == "known")
+        assert job["warmed"] == len(KERNELS), job
         softmax, = (one["key"] for one in other.kiln("ls", "--json").objects() if one["name"] == "softmax")
         assert other.kiln("evict", softmax).code == 0
+        assert other.kiln("warm", path, "--budget", "1ms").code == 1
         partial = other.kiln("warm", path, "--status")
         assert partial.code == 1 and "partial: 2 of 3 kernels stored\n  missing: softmax for cuda:90\n" == partial.out
     gone = other.kiln("warm", path, "--status")

@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -198,7 +197,7 @@ class Batch {
 
   bool MayGoOn() {
     const MutexLock lock(mutex_);
-    if (options_.stops_at_failure && failed_ > 0) {
+    if (options_.stops_at_failure && counts_.failed > 0) {
       stopped_ = "stopped after the first failure";
     } else if (options_.stop_at && clock_.Now() >= *options_.stop_at) {
       stopped_ = "stopped at the end of --budget";
@@ -258,13 +257,17 @@ class Batch {
       const absl::Status written = options_.output->Write(item.name, item.file, *item.answer);
       if (!written.ok()) item.answer = Annotate(written, "cannot write");
     }
-    ++answers_;
+    ++counts_.answers;
     if (item.is_foreign) foreign_.insert(item.name);
     if (item.answer.ok()) {
-      ++outcomes_[item.answer->outcome()];
-      bytes_ += BytesOf(*item.answer);
+      const v1::Outcome outcome = item.answer->outcome();
+      if (outcome == v1::OUTCOME_HIT) ++counts_.hit;
+      if (outcome == v1::OUTCOME_JOINED) ++counts_.joined;
+      if (outcome == v1::OUTCOME_COMPILED) ++counts_.compiled;
+      counts_.bytes += BytesOf(*item.answer);
+      if (options_.on_artifact) options_.on_artifact(item.answer->key(), item.is_foreign);
     } else {
-      ++failed_;
+      ++counts_.failed;
       if (options_.on_failure) options_.on_failure(item.name, item.answer.status());
     }
     Show(item);
@@ -291,12 +294,12 @@ class Batch {
       table_.AddRow(RowOf(item, KeyDigitsShown(console_)));
     }
     console_.out.flush();
-    progress_.Update(answers_, Note());
+    progress_.Update(counts_.answers, Note());
   }
 
   // "2 failed  now softmax": the request that was sent first of those under way.
   std::string Note() const {
-    std::string note = failed_ == 0 ? "" : fmt::format("{} failed  ", failed_);
+    std::string note = counts_.failed == 0 ? "" : fmt::format("{} failed  ", counts_.failed);
     if (options_.is_warming && !sent_.empty()) note += "now " + sent_.begin()->second.name;
     return note;
   }
@@ -304,14 +307,12 @@ class Batch {
   void TellForeign() {
     if (foreign_.empty()) return;
     const size_t shown = std::min(foreign_.size(), kForeignNamesMax);
+    const auto end = std::next(foreign_.begin(), static_cast<ptrdiff_t>(shown));
+    const std::string names = fmt::format("{}", fmt::join(foreign_.begin(), end, ", "));
     console_.err << fmt::format(
         "{} made for another GPU: on this target the job's Triton makes other IR, so it may "
-        "compile "
-        "again: {}{}\n",
-        FormatCount(foreign_.size(), "kernel"),
-        Printable(fmt::format(
-            "{}", fmt::join(foreign_.begin(),
-                            std::next(foreign_.begin(), static_cast<ptrdiff_t>(shown)), ", "))),
+        "compile again: {}{}\n",
+        FormatCount(foreign_.size(), "kernel"), Printable(names),
         shown < foreign_.size() ? ", …" : "");
   }
 
@@ -319,29 +320,25 @@ class Batch {
   ExitCode Finish(microseconds wall, const absl::Status& ended) {
     progress_.Clear();
     table_.Flush();
-    const uint64_t hit = outcomes_[v1::OUTCOME_HIT];
-    const uint64_t joined = outcomes_[v1::OUTCOME_JOINED];
-    const uint64_t compiled = outcomes_[v1::OUTCOME_COMPILED];
     if (session_.json()) {
-      const Json summary = {{"requests", answers_},
-                            {"hit", hit},
-                            {"joined", joined},
-                            {"compiled", compiled},
-                            {"failed", failed_},
+      const Json summary = {{"requests", counts_.answers},
+                            {"hit", counts_.hit},
+                            {"joined", counts_.joined},
+                            {"compiled", counts_.compiled},
+                            {"failed", counts_.failed},
                             {"ms", Milliseconds(wall)},
-                            {"bytes", bytes_},
+                            {"bytes", counts_.bytes},
                             {"error", NullIfEmpty(!ended.ok() ? Summarize(ended) : stopped_)}};
       console_.out << Dump(Json{{"summary", summary}}) << std::endl;
     } else {
-      console_.err << fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed, {}\n",
-                                  answers_, FormatDuration(wall), hit, joined, compiled, failed_,
-                                  FormatBytes(bytes_));
+      console_.err << SummaryLine(counts_, wall);
     }
     TellForeign();
     // Each request of the command line that had no time left has said so.
-    if (absl::IsDeadlineExceeded(ended) && failed_ > 0 && options_.requests.empty()) return kFailed;
+    if (absl::IsDeadlineExceeded(ended) && counts_.failed > 0 && options_.requests.empty())
+      return kFailed;
     if (!ended.ok()) return Fail(console_, "stopped early", WithCode(ended));
-    if (answers_ == 0 && !options_.requests.empty()) {
+    if (counts_.answers == 0 && !options_.requests.empty()) {
       console_.err << "kiln: " << Printable(options_.requests)
                    << ": there are no requests in it, so nothing was compiled\n";
     }
@@ -349,7 +346,7 @@ class Batch {
       console_.err << fmt::format("kiln: {}; run the command again to go on\n", stopped_);
       return kFailed;
     }
-    return failed_ == 0 ? kOk : kFailed;
+    return counts_.failed == 0 ? kOk : kFailed;
   }
 
   Mutex mutex_;  // the batch is read on one thread and answered on another
@@ -370,13 +367,16 @@ class Batch {
   std::string stopped_;                                  // when no more requests were sent, and why
   uint64_t sent_count_ = 0;
   int explained_misses_ = 0;
-  uint64_t answers_ = 0;
-  uint64_t failed_ = 0;
-  std::unordered_map<int, uint64_t> outcomes_;
-  uint64_t bytes_ = 0;
+  BatchCounts counts_;
 };
 
 }  // namespace
+
+std::string SummaryLine(const BatchCounts& counts, microseconds wall) {
+  return fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed, {}\n", counts.answers,
+                     FormatDuration(wall), counts.hit, counts.joined, counts.compiled,
+                     counts.failed, FormatBytes(counts.bytes));
+}
 
 ExitCode RunBatch(Client& client, Session& session, NamedRequestSource next,
                   const BatchOptions& options) {

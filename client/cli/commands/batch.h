@@ -1,6 +1,7 @@
 // Many requests through the daemon, each shown as it is answered.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -32,9 +33,24 @@ struct BatchOptions {
   std::string nvdisasm;
   // Where answers are written; may be null.
   OutputDirectory* output = nullptr;
+  // Hears of each artifact's key, from one thread at a time; may be empty. `is_foreign`: it was
+  // recorded for another GPU.
+  std::function<void(const std::string& key, bool is_foreign)> on_artifact;
   // Hears of each request that failed, from one thread at a time; may be empty.
   std::function<void(const std::string& name, const absl::Status& status)> on_failure;
 };
+
+// How the answers came out.
+struct BatchCounts {
+  uint64_t answers = 0;
+  uint64_t hit = 0;
+  uint64_t joined = 0;
+  uint64_t compiled = 0;
+  uint64_t failed = 0;
+  uint64_t bytes = 0;
+};
+// "3 in 1.2 s: 2 hit, 0 joined, 1 compiled, 0 failed, 12.5 KiB".
+[[nodiscard]] std::string SummaryLine(const BatchCounts& counts, std::chrono::microseconds wall);
 
 // Asks for everything in `next`, prints each answer and then a summary: JSON lines, a table, or
 // failures with a progress bar. Reports a request that cannot be read as failed, and goes on. Holds

@@ -29,6 +29,19 @@ bool IsAsRecorded(const WarmArguments& arguments) {
          flags.fields.at("ptxas").empty() && arguments.shard.empty();
 }
 
+// Whether an earlier warm has got everything, and it is still there. Says so.
+bool ShowKnown(const WarmMarker& marker, Session& session) {
+  const SteadyTime started = SystemClock().Now();
+  const auto found = marker.Find(session.Call());
+  if (!found) return false;
+  BatchCounts counts;
+  counts.answers = counts.hit = found->kernels;
+  counts.bytes = found->bytes;
+  session.console().err << SummaryLine(
+      counts, std::chrono::duration_cast<std::chrono::microseconds>(SystemClock().Now() - started));
+  return true;
+}
+
 absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& session) {
   RequestFlags flags = arguments.flags;
   // For another toolchain than the recorded one, the time is long.
@@ -36,10 +49,8 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   if (flags.fields["priority"].empty()) flags.fields["priority"] = usual;
   KILN_ASSIGN_OR_RETURN(const RequestTemplate shape, CannotRun(RequestTemplate::Of(flags)));
   KILN_ASSIGN_OR_RETURN(const Shard shard, CannotRun(Shard::Parse(arguments.shard)));
-  if (arguments.status) {
-    WarmthQuestion question{arguments.files, shape, shard};
-    return ShowWarmth(question, session);
-  }
+  const WarmthQuestion question{arguments.files, shape, shard};
+  if (arguments.status) return ShowWarmth(question, session);
   BatchOptions options;
   if (arguments.budget_seconds) {
     options.stop_at =
@@ -49,6 +60,17 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   KILN_ASSIGN_OR_RETURN(NamedRequestSource source,
                         CannotRun(OpenRequests(arguments.files, shape, shard)));
   KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
+  WarmMarker marker(question, *client);
+  // JSON says something of each kernel.
+  if (!session.json() && ShowKnown(marker, session)) {
+    if (IsAsRecorded(arguments)) WarmOwnEntries(*client, session, arguments.files);
+    return kOk;
+  }
+  bool has_foreign = false;
+  options.on_artifact = [&](const std::string& key, bool is_foreign) {
+    marker.Add(key);
+    has_foreign = has_foreign || is_foreign;
+  };
   options.requests = arguments.files.size() == 1 ? arguments.files.front() : "the manifests";
   options.total = CountRequests(arguments.files, flags, shard);
   options.is_warming = true;
@@ -57,6 +79,8 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
     options.in_flight_max = std::min<uint64_t>(arguments.jobs, options.in_flight_max);
   }
   const ExitCode code = RunBatch(*client, session, std::move(source), options);
+  // Foreign kernels are to be named the next time, too.
+  if (code == kOk && !has_foreign) marker.Keep(session.Call());
   if (code != kCouldNotRun && IsAsRecorded(arguments)) {
     WarmOwnEntries(*client, session, arguments.files);
   }

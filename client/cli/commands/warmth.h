@@ -1,11 +1,14 @@
 // Whether everything that manifests name is in the cache.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/cli/commands/request_source.h"
 #include "client/cli/commands/session.h"
+#include "client/rpc/client.h"
 #include "storage/base/clock.h"
 #include "storage/base/status.h"
 
@@ -25,5 +28,38 @@ struct WarmthQuestion {
 // as above. Shows progress. A daemon that restarts meanwhile is waited for.
 [[nodiscard]] absl::StatusOr<ExitCode> WaitForWarmth(const WarmthQuestion& question,
                                                      Session& session);
+
+// What a warm that got everything came to, kept in the own namespace of its user: the keys, under a
+// digest of the manifests, the flags and the daemon's toolchains. The next warm of the same looks
+// for these artifacts, and reads no source. Not thread-safe; blocks.
+class WarmMarker {
+ public:
+  struct Found {
+    uint64_t kernels = 0;
+    uint64_t bytes = 0;  // of their binaries
+  };
+
+  // Both outlive it.
+  WarmMarker(const WarmthQuestion& question, Client& client)
+      : question_(question), client_(client), name_(NameOf(question, client.hot_directory())) {}
+
+  // The entry's key. Nothing where the keys may be others the next time, as of lines, which name
+  // other files.
+  [[nodiscard]] static std::optional<std::string> NameOf(const WarmthQuestion& question,
+                                                         const std::string& hot_directory);
+
+  // Where there is a marker, and each of its artifacts is in the hot directory now. Leases them.
+  [[nodiscard]] std::optional<Found> Find(const CallOptions& call) const;
+
+  // An artifact that was got, and then that they were all.
+  void Add(const std::string& key) { keys_ += key; }
+  void Keep(const CallOptions& call) const;
+
+ private:
+  const WarmthQuestion& question_;
+  Client& client_;
+  const std::optional<std::string> name_;
+  std::string keys_;
+};
 
 }  // namespace kiln::cli
