@@ -4,7 +4,10 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,6 +16,7 @@
 #include "client/cli/output/enum_names.h"
 #include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_json.h"
+#include "storage/base/limits.h"
 #include "storage/base/units.h"
 
 namespace kiln::cli {
@@ -42,6 +46,13 @@ const FieldFlag kFieldFlags[] = {
      "The job's name: jobs get equal shares (default: $KILN_JOB or $SLURM_JOB_ID)",
      {}},
 };
+
+constexpr size_t kAheadRequestsMax = 64;
+constexpr uint64_t kAheadBytesMax = 4 * limits::kMiB;
+
+uint64_t BytesOf(const NamedRequest& named) {
+  return named.request.ok() ? named.request->ByteSizeLong() : 0;
+}
 
 // The request of a line, with the template's values where the line is silent.
 void FillIn(v1::CompileRequest filled, v1::CompileRequest& request) {
@@ -176,6 +187,30 @@ NamedRequestSource Chained(std::vector<NamedRequestSource> sources) {
     std::optional<NamedRequest> named;
     while (position < sources.size() && !(named = sources[position]())) ++position;
     return named;
+  };
+}
+
+NamedRequestSource LongestFirst(NamedRequestSource next) {
+  struct Ahead {
+    std::multimap<uint64_t, NamedRequest, std::greater<>> requests;
+    uint64_t bytes = 0;
+    bool is_over = false;
+  };
+  return [next = std::move(next), ahead = std::make_shared<Ahead>()] {
+    auto& [requests, bytes, is_over] = *ahead;
+    while (!is_over && requests.size() < kAheadRequestsMax && bytes < kAheadBytesMax) {
+      std::optional<NamedRequest> named = next();
+      is_over = !named.has_value();
+      if (is_over) break;
+      bytes += BytesOf(*named);
+      const uint64_t micros = named->recorded.compile_micros;
+      requests.emplace(micros, *std::move(named));
+    }
+    std::optional<NamedRequest> longest;
+    if (requests.empty()) return longest;
+    longest = std::move(requests.extract(requests.begin()).mapped());
+    bytes -= BytesOf(*longest);
+    return longest;
   };
 }
 

@@ -53,6 +53,10 @@ struct RequestTemplate {
 // One after the other.
 [[nodiscard]] NamedRequestSource Chained(std::vector<NamedRequestSource> sources);
 
+// The longest recorded compile of the next 64 requests comes first, so that a batch does not end
+// with it. Holds them, and few where their sources are large.
+[[nodiscard]] NamedRequestSource LongestFirst(NamedRequestSource next);
+
 // "3/16": the third of 16 parts. Which part a request is in follows from its identity alone, so the
 // parts of several machines are together the whole.
 struct Shard {

@@ -78,6 +78,8 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   if (arguments.jobs > 0) {
     options.in_flight_max = std::min<uint64_t>(arguments.jobs, options.in_flight_max);
   }
+  // Requests that cannot be counted may come one by one.
+  if (options.total && options.in_flight_max > 1) source = LongestFirst(std::move(source));
   const ExitCode code = RunBatch(*client, session, std::move(source), options);
   // Foreign kernels are to be named the next time, too.
   if (code == kOk && !has_foreign) marker.Keep(session.Call());
