@@ -63,14 +63,17 @@ def run_with_triton(start_with_triton):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Of a test with the mark `one_case`, all cases but the first are slow. A module runs in one process, so that its fixtures are made
-    once; the tests of one with the mark `spread` run anywhere."""
-    seen = set()
+    once; the tests of one with the mark `spread` run anywhere. Modules with slow tests come first: no long one is left for the end."""
+    seen, slow = set(), set()
     for item in items:
         if item.get_closest_marker("spread") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
+        if item.get_closest_marker("slow") is not None:
+            slow.add(item.path)
         if item.get_closest_marker("one_case") is None:
             continue
         test = (item.path, item.originalname)
         if test in seen:
             item.add_marker(pytest.mark.slow)
         seen.add(test)
+    items.sort(key=lambda item: item.path not in slow)
