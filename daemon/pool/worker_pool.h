@@ -123,7 +123,7 @@ class WorkerPool {
   void Cancel(const TaskPtr& task);
   // All workers together weigh little while each of them yields.
   void WeighSession(Slot& slot) KILN_REQUIRES(mutex_);
-  // Whether the task has yielded.
+  // Takes back Yield. Returns whether the task has yielded.
   bool EndYielding(Slot& slot, const TaskPtr& task);
   // Has it run once more, without yielding. False when nobody waits for the task.
   bool TryUrgently(Slot& slot, const TaskPtr& task);
