@@ -107,7 +107,8 @@ class Setting:
                "KILN_BASEDIRS": ""}
         if kiln:
             own["TRITON_CACHE_MANAGER"] = "kiln.triton:CacheManager"
-        return {**os.environ, **own, **more}
+        # The package is unpacked, not installed: its first process writes the bytecode that pip would have written.
+        return {name: value for name, value in {**os.environ, **own, **more}.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start(self, program, environment, name, *arguments):
         out = self.folder / f"{name}.json"
