@@ -158,7 +158,7 @@ class GraphCompile {
       if (failure == failures_.end()) continue;
       if (UseNext(plan, plan.kernels[place.kernel], name, failure->second)) {
         left.push_back(place);
-      } else {
+      } else if (!plan.kernels[place.kernel].is_dropped) {
         code = kFailed;
       }
     }
@@ -180,6 +180,14 @@ class GraphCompile {
       session_.console().err << fmt::format("kiln: {}: {} failed, {} is next\n", name, before,
                                             graph::NameOf(kernel.compiler));
       return true;
+    }
+    if (!kernel.split.empty()) {
+      kernel.is_dropped = true;
+      session_.console().err << fmt::format(
+          "kiln: {}: {} failed and no compiler is left: the kernel of the whole range does its "
+          "work\n",
+          name, before);
+      return false;
     }
     graph::GiveToEngine(plan.plan, {{kernel.section, std::string(status.message())}});
     session_.console().err << fmt::format(

@@ -14,7 +14,7 @@ class Steps {
   Steps(const graph::Segment& segment, const TargetPlan& plan, bool has_other_targets)
       : segment_(segment), plan_(plan), has_other_targets_(has_other_targets) {
     for (size_t i = 0; i < plan.kernels.size(); ++i)
-      of_section_[plan.kernels[i].section].push_back(i);
+      if (!plan.kernels[i].is_dropped) of_section_[plan.kernels[i].section].push_back(i);
   }
 
   Json All() const {
@@ -55,6 +55,7 @@ class Steps {
               {"compiler", graph::NameOf(kernel.compiler)},
               {"why", kernel.why},
               {"threads", kernel.kernel.threads}};
+    if (!kernel.split.empty()) json["for"] = PartJson(kernel);
     if (kernel.num_warps > 0) json["num_warps"] = kernel.num_warps;
     json["grid"] = Json::array();
     for (const graph::GridFactor& factor : kernel.kernel.grid) {
@@ -64,6 +65,24 @@ class Steps {
     json["buffers"] = Json::array();
     for (const int value : kernel.buffers) json["buffers"].push_back(NameOf(value));
     return json;
+  }
+
+  // The ranges of a variant that are not the segment's.
+  Json PartJson(const PlannedKernel& kernel) const {
+    Json part = Json::array();
+    for (size_t i = 0; i < segment_.symbols.size(); ++i) {
+      const graph::Symbol& whole = segment_.symbols[i];
+      const graph::Symbol& narrow = kernel.program.symbols[i];
+      if (narrow.min == whole.min && narrow.max == whole.max &&
+          narrow.multiple_of == whole.multiple_of) {
+        continue;
+      }
+      part.push_back({{"symbol", whole.name},
+                      {"min", narrow.min},
+                      {"max", narrow.max},
+                      {"multiple_of", narrow.multiple_of}});
+    }
+    return part;
   }
 
   const graph::Segment& segment_;

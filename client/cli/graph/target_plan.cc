@@ -152,7 +152,8 @@ absl::StatusOr<TargetPlan> PlanFor(const graph::Segment& segment, const GraphFla
   if (toolchains != nullptr) KILN_RETURN_IF_ERROR(TakeAvailable(*toolchains, made));
   KILN_ASSIGN_OR_RETURN(const graph::PlanConfig plan_config, PlanConfigOf(flags));
   KILN_ASSIGN_OR_RETURN(made.plan, graph::MakePlan(segment, plan_config));
-  KILN_ASSIGN_OR_RETURN(made.kernels, graph::KernelsOf(segment, made.plan, made.config));
+  KILN_ASSIGN_OR_RETURN(made.kernels,
+                        graph::KernelsOf(segment, made.plan, made.config, plan_config));
   made.key = graph::PlanKey(segment, plan_config, made.config);
   return made;
 }

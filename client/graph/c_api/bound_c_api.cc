@@ -1,4 +1,5 @@
 // The part of kiln_graph.h that executes.
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +31,24 @@ absl::Status ExecuteGiven(const kiln_graph_bound& bound, const kiln_graph_execut
                                 next);
   if (status.ok()) next_step = static_cast<uint32_t>(next);
   return status;
+}
+
+kiln_graph_observed Described(const ObservedSymbol& observed, const Symbol& whole) {
+  kiln_graph_observed known{};
+  known.size_count = static_cast<uint32_t>(observed.size_count);
+  known.executions = observed.executions;
+  const Symbol range = RangeOf(observed, whole);
+  known.range.size = sizeof known.range;
+  known.range.name = whole.name.c_str();
+  known.range.min = range.min;
+  known.range.max = range.max;
+  known.range.typical = range.typical;
+  known.range.multiple_of = range.multiple_of;
+  for (size_t i = 0; i < observed.size_count; ++i) {
+    known.sizes[i] = observed.sizes[i].size;
+    known.counts[i] = observed.sizes[i].executions;
+  }
+  return known;
 }
 
 }  // namespace
@@ -91,6 +110,40 @@ kiln_graph_code kiln_graph_bound_get_buffer_bytes(const kiln_graph_bound* bound,
     const auto needed = bound->bound->BufferBytes(buffer, {symbols, symbol_count});
     if (needed.ok()) *bytes = *needed;
     return needed.status();
+  });
+}
+
+kiln_graph_code kiln_graph_bound_observe(kiln_graph_bound* bound) {
+  return Guarded({bound}, [&] {
+    bound->bound->Observe();
+    return absl::OkStatus();
+  });
+}
+
+kiln_graph_code kiln_graph_bound_get_observed(const kiln_graph_bound* bound, uint32_t symbol,
+                                              kiln_graph_observed* observed) {
+  return Guarded({bound, observed}, [&]() -> absl::Status {
+    const auto all = bound->bound->Observed();
+    if (!all.ok()) return all.status();
+    absl::Status status = CheckNumber(symbol, all->size(), "symbols");
+    if (!status.ok()) return status;
+    return Write(Described((*all)[symbol], bound->bound->symbols()[symbol]), observed);
+  });
+}
+
+kiln_graph_code kiln_graph_segment_set_ranges(kiln_graph_segment* segment,
+                                              const kiln_graph_bound* bound) {
+  return Guarded({segment, bound}, [&]() -> absl::Status {
+    const auto all = bound->bound->Observed();
+    if (!all.ok()) return all.status();
+    std::vector<Symbol>& symbols = segment->segment.symbols;
+    const std::vector<Symbol>& planned = bound->bound->symbols();
+    if (!std::ranges::equal(symbols, planned, {}, &Symbol::name, &Symbol::name)) {
+      return absl::InvalidArgumentError(
+          "the segment has other symbols than the one that the plan was made of");
+    }
+    for (size_t i = 0; i < symbols.size(); ++i) symbols[i] = RangeOf((*all)[i], symbols[i]);
+    return absl::OkStatus();
   });
 }
 

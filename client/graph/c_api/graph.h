@@ -47,6 +47,7 @@ struct PlanOptions {
   bool fuses = true;
   bool keeps_small_sections = false;  // makes kernels that are not worth a launch, too
   bool fast_math = false;
+  bool splits_ranges = true;  // makes kernels for parts of the symbols' ranges, where that pays
 };
 
 // One run of steps.
@@ -106,6 +107,26 @@ class Bound {
     if (code != KILN_GRAPH_OK) return StatusOf(code);
     return next;
   }
+  // Counts from now on the sizes that executions ask for. To be called before the first one.
+  [[nodiscard]] absl::Status Observe() { return StatusOf(kiln_graph_bound_observe(get())); }
+  // What was asked for of each symbol, and the smallest range that holds it. FAILED_PRECONDITION:
+  // Observe was not called.
+  [[nodiscard]] absl::StatusOr<std::vector<kiln_graph_observed>> ObservedShapes() const {
+    std::vector<kiln_graph_observed> shapes;
+    while (true) {
+      kiln_graph_observed observed{};
+      observed.size = sizeof observed;
+      const auto code =
+          kiln_graph_bound_get_observed(get(), static_cast<uint32_t>(shapes.size()), &observed);
+      if (code == KILN_GRAPH_INVALID_ARGUMENT) return shapes;  // there is no such symbol
+      if (code != KILN_GRAPH_OK) return StatusOf(code);
+      shapes.push_back(observed);
+    }
+  }
+  // Gives the symbols of the plan's segment the observed ranges: Json writes them.
+  [[nodiscard]] absl::Status SetRanges(Segment& segment) const {
+    return StatusOf(kiln_graph_segment_set_ranges(segment.get(), get()));
+  }
   kiln_graph_bound* get() const { return handle_.get(); }
 
  private:
@@ -128,6 +149,7 @@ class Plan {
     given.no_fusion = options.fuses ? 0 : 1;
     given.keeps_small_sections = options.keeps_small_sections ? 1 : 0;
     given.fast_math = options.fast_math ? 1 : 0;
+    given.no_splits = options.splits_ranges ? 0 : 1;
     kiln_graph_plan* opened = nullptr;
     const auto code = kiln_graph_plan_open(segment.get(), &given, &opened);
     if (code != KILN_GRAPH_OK) return StatusOf(code);

@@ -129,6 +129,15 @@ class Segment {
     Keep(kiln_graph_segment_set_role(get(), value, KILN_GRAPH_OUTPUT, name.c_str()));
   }
 
+  // The JSON of docs/graph.md, constants included.
+  [[nodiscard]] absl::StatusOr<std::string> Json() const {
+    if (!status_.ok()) return status_;
+    const char* json = "";
+    uint64_t bytes = 0;
+    const auto code = kiln_graph_segment_get_json(get(), &json, &bytes);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return std::string(json, bytes);
+  }
   const absl::Status& status() const { return status_; }
   kiln_graph_segment* get() const { return handle_.get(); }
 

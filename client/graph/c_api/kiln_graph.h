@@ -44,14 +44,10 @@
 
 #include <stdint.h>
 
+#include "kiln_graph_segment.h"
+
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#if defined(__GNUC__)
-#define KILN_GRAPH_API __attribute__((visibility("default")))
-#else
-#define KILN_GRAPH_API
 #endif
 
 /* kiln_launch.h has them. */
@@ -59,136 +55,8 @@ struct kiln_launch_runtime;
 struct kiln_launch_artifact;
 struct kiln_launch_kernel;
 
-/* The numbers of gRPC's and Abseil's status codes, as kiln_launch.h has them. */
-typedef int32_t kiln_graph_code;
-enum {
-  KILN_GRAPH_OK = 0,
-  KILN_GRAPH_INVALID_ARGUMENT = 3,    /* the call is wrong; the message names what */
-  KILN_GRAPH_NOT_FOUND = 5,           /* there is no other compiler */
-  KILN_GRAPH_RESOURCE_EXHAUSTED = 8,  /* a limit, or no memory */
-  KILN_GRAPH_FAILED_PRECONDITION = 9, /* a kernel without an artifact, another architecture, ... */
-  KILN_GRAPH_UNIMPLEMENTED = 12,      /* the forced compiler cannot write a kernel */
-  KILN_GRAPH_INTERNAL = 13,
-  KILN_GRAPH_UNAVAILABLE = 14,
-  KILN_GRAPH_DATA_LOSS = 15 /* bytes do not match their digest */
-};
-
-typedef struct kiln_graph_segment kiln_graph_segment;
 typedef struct kiln_graph_plan kiln_graph_plan;
 typedef struct kiln_graph_bound kiln_graph_bound;
-
-/* "0.1.0". Static. */
-KILN_GRAPH_API const char* kiln_graph_version(void);
-
-/* Describes the last call that failed on this thread. Empty before the first failure, and when the
- * process had no memory for the text. Valid until the next failed call on this thread. */
-KILN_GRAPH_API const char* kiln_graph_error(void);
-
-/* --- Segments: what an engine hands over ------------------------------------------------------ */
-
-/* An empty one, to be filled by the calls below. */
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_open(const char* name,
-                                                       kiln_graph_segment** segment);
-/* INVALID_ARGUMENT names the field that is wrong. */
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_open_json(const char* json, uint64_t json_bytes,
-                                                            kiln_graph_segment** segment);
-KILN_GRAPH_API void kiln_graph_segment_close(kiln_graph_segment* segment);
-
-/* A dimension that differs from launch to launch. */
-typedef struct kiln_graph_symbol {
-  uint32_t size;
-  uint32_t reserved;
-  const char* name; /* letters, digits and _ */
-  int64_t min;
-  int64_t max;         /* at least 1 */
-  int64_t typical;     /* 0: max */
-  int64_t multiple_of; /* 0: 1 */
-} kiln_graph_symbol;
-
-/* The main graph of an ONNX model. `dimensions`: ranges of the dimensions that it leaves open, by
- * its names for them; all others are 1 to 4096. What Kiln does not know is the engine's in every
- * plan. INVALID_ARGUMENT names the file, and the tensor or the node that is wrong. */
-KILN_GRAPH_API kiln_graph_code
-kiln_graph_segment_open_onnx(const char* path, const kiln_graph_symbol* const* dimensions,
-                             uint32_t dimension_count, kiln_graph_segment** segment);
-
-/* `number` may be NULL. Symbols come before the values that use them. */
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_add_symbol(kiln_graph_segment* segment,
-                                                             const kiln_graph_symbol* symbol,
-                                                             int32_t* number);
-
-enum { /* roles; 0: a value in between, which may never be in memory */
-       KILN_GRAPH_INPUT = 1,
-       KILN_GRAPH_OUTPUT = 2,
-       KILN_GRAPH_CONSTANT = 4 /* an input whose elements never change */
-};
-
-/* A tensor. */
-typedef struct kiln_graph_value {
-  uint32_t size;
-  uint32_t role;
-  const char* name; /* unique within the segment */
-  const char* type; /* "f16", "float16", "i64": docs/graph.md. NULL: not known; operations that
-              the engine keeps alone may touch the value */
-  const char* const* shape;   /* `rank` sizes: "64", "batch", "4*batch + 1" */
-  const char* const* strides; /* likewise; NULL: row-major */
-  const void* bytes;          /* of a constant, little endian and row-major; NULL: not told */
-  uint64_t bytes_count;
-  uint32_t rank;
-  uint32_t reserved;
-} kiln_graph_value;
-
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_add_value(kiln_graph_segment* segment,
-                                                            const kiln_graph_value* value,
-                                                            int32_t* number);
-
-enum {
-  KILN_GRAPH_OMITTED = -1, /* an optional input or output that is left out */
-  KILN_GRAPH_NEW = -2      /* an output: a new value, whose type and shape are inferred */
-};
-
-typedef struct kiln_graph_operation {
-  uint32_t size;
-  uint32_t input_count;
-  const char* name;      /* of the operator, or an alias: "Add", "aten::add" */
-  const int32_t* inputs; /* values */
-  int32_t* outputs;      /* values, OMITTED or NEW; becomes their numbers */
-  uint32_t output_count;
-  uint32_t reserved;
-  const char* attributes; /* a JSON object as in docs/graph.md; NULL: none */
-  /* A reason: the engine keeps the operation, whatever Kiln could do; its name may be any. A NEW
-   * value of it has no type. NULL: Kiln may plan it. */
-  const char* kept_because;
-} kiln_graph_operation;
-
-/* A NEW value has the name "v" and its number, and no role. INVALID_ARGUMENT: no such operator, a
- * wrong number of inputs, attributes that it does not have; what is to be inferred cannot be. The
- * rest is checked when the segment is planned. */
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_add_operation(
-    kiln_graph_segment* segment, const kiln_graph_operation* operation);
-
-/* `name` NULL: keeps its name. */
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_set_role(kiln_graph_segment* segment,
-                                                           int32_t value, uint32_t role,
-                                                           const char* name);
-
-typedef struct kiln_graph_segment_info {
-  uint32_t size;
-  uint32_t symbols;
-  uint32_t values;
-  uint32_t operations;
-  const char* name;
-} kiln_graph_segment_info;
-
-/* What these three give lives until the next call on the segment. */
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_get_info(kiln_graph_segment* segment,
-                                                           kiln_graph_segment_info* info);
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_get_value(kiln_graph_segment* segment,
-                                                            int32_t number,
-                                                            kiln_graph_value* value);
-/* `json_bytes` may be NULL. */
-KILN_GRAPH_API kiln_graph_code kiln_graph_segment_get_json(kiln_graph_segment* segment,
-                                                           const char** json, uint64_t* json_bytes);
 
 /* --- Plans: a segment for one target ---------------------------------------------------------- */
 
@@ -202,6 +70,8 @@ typedef struct kiln_graph_plan_options {
   const char* off;       /* types of sections that the engine keeps: "attention,matmul" */
   uint32_t keeps_small_sections; /* not 0: kernels that are not worth a launch, too */
   uint32_t no_fusion;            /* not 0: a kernel for each operation */
+  uint32_t no_splits;            /* not 0: one kernel for the whole range of every symbol */
+  uint32_t reserved;
 } kiln_graph_plan_options;
 
 /* INVALID_ARGUMENT: the segment or an option, by name. UNIMPLEMENTED: the forced compiler cannot
@@ -233,7 +103,7 @@ typedef struct kiln_graph_step {
   uint32_t size;
   uint32_t is_engines;   /* not 0: an operation that the engine computes; else kernels */
   int32_t operation;     /* the engine's; or the section's root */
-  uint32_t first_kernel; /* these are launched one after the other */
+  uint32_t first_kernel; /* these are launched one after the other, or variants in their place */
   uint32_t kernel_count;
   uint32_t reserved;
   const char* reason; /* why it is the engine's, or "" */
@@ -252,16 +122,19 @@ typedef struct kiln_graph_kernel {
   const char* text;
   uint64_t text_bytes;
   uint32_t threads; /* of a block */
-  int32_t step;     /* -1: its operations have become the engine's; it need not be compiled */
+  int32_t step;     /* -1: it need not be compiled: its operations have become the engine's */
   const char* why;  /* this compiler */
+  /* Not "": a variant, for a part of the symbols' ranges: "batch up to 256: smaller tiles". At other
+   * sizes, and where it has not been set, the next kernel that is none does its work. */
+  const char* split;
 } kiln_graph_kernel;
 
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t number,
                                                           kiln_graph_kernel* kernel);
 
 /* Writes a kernel for the next compiler, after a compile that failed for the reason `why`.
- * NOT_FOUND: there is none. The kernel's operations are the engine's then, a step for each: read
- * steps and buffers anew. Kernels keep their numbers. */
+ * NOT_FOUND: there is none. A variant is not needed any more then. The operations of another kernel
+ * are the engine's, a step for each: read steps and buffers anew. Kernels keep their numbers. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_use_next_compiler(kiln_graph_plan* plan,
                                                                  uint32_t kernel, const char* why);
 
@@ -296,7 +169,7 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_bound_set_response(kiln_graph_bound* b
 KILN_GRAPH_API kiln_graph_code kiln_graph_bound_set_artifact(kiln_graph_bound* bound,
                                                              uint32_t kernel,
                                                              struct kiln_launch_artifact* artifact);
-/* Loads all kernels. FAILED_PRECONDITION: one of them has not been set. */
+/* Loads all kernels. FAILED_PRECONDITION: one that is no variant has not been set. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_bound_prepare(kiln_graph_bound* bound);
 
 /* A kernel that has been set, for kiln_launch_kernel_get_times and the like. It lives as long as
@@ -340,6 +213,36 @@ typedef struct kiln_graph_execution {
 KILN_GRAPH_API kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
                                                   const kiln_graph_execution* execution,
                                                   uint32_t* next_step);
+
+/* --- Observed shapes -------------------------------------------------------------------------- */
+
+/* Counts from now on the sizes that executions ask for, also those that are refused. Takes a lock
+ * at each execution. To be called like kiln_graph_bound_prepare. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_bound_observe(kiln_graph_bound* bound);
+
+enum { KILN_GRAPH_OBSERVED_SIZES = 32 };
+
+/* What was asked for of one symbol. */
+typedef struct kiln_graph_observed {
+  uint32_t size;
+  uint32_t size_count;
+  uint64_t executions;
+  kiln_graph_symbol range; /* the smallest that holds them; the segment's where there are none */
+  /* The most frequent sizes; counts are estimates where there are more than these. */
+  int64_t sizes[KILN_GRAPH_OBSERVED_SIZES];
+  uint64_t counts[KILN_GRAPH_OBSERVED_SIZES];
+} kiln_graph_observed;
+
+/* FAILED_PRECONDITION: kiln_graph_bound_observe was not called. The name in `range` lives as long
+ * as the bound plan. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_bound_get_observed(const kiln_graph_bound* bound,
+                                                             uint32_t symbol,
+                                                             kiln_graph_observed* observed);
+
+/* Gives the segment's symbols the observed ranges: kiln_graph_segment_get_json writes them, and a
+ * new plan is made for them. INVALID_ARGUMENT: it has other symbols than the plan's segment. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_segment_set_ranges(kiln_graph_segment* segment,
+                                                             const kiln_graph_bound* bound);
 
 #ifdef __cplusplus
 }

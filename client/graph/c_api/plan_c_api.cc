@@ -28,6 +28,7 @@ absl::StatusOr<PlanConfig> PlanConfigOf(const kiln_graph_plan_options& options) 
   PlanConfig config;
   config.fuses = options.no_fusion == 0;
   config.keeps_small_sections = options.keeps_small_sections != 0;
+  config.splits_ranges = options.no_splits == 0;
   for (const std::string& name : Listed(options.off)) {
     const auto type = ParseSectionType(name);
     if (!type) {
@@ -154,6 +155,7 @@ kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t numbe
     known.threads = static_cast<uint32_t>(of.kernel.threads);
     known.step = plan->plan.StepOf(static_cast<int>(number));
     known.why = of.why.c_str();
+    known.split = of.split.c_str();
     return Write(known, kernel);
   });
 }

@@ -176,15 +176,6 @@ kiln_graph_code kiln_graph_segment_open(const char* name, kiln_graph_segment** s
   });
 }
 
-kiln_graph_code kiln_graph_segment_open_json(const char* json, uint64_t json_bytes,
-                                             kiln_graph_segment** segment) {
-  return Guarded({json, segment}, [&] {
-    auto read = ReadSegment({json, json_bytes});
-    if (read.ok()) *segment = new kiln_graph_segment{.segment = *std::move(read)};
-    return read.status();
-  });
-}
-
 void kiln_graph_segment_close(kiln_graph_segment* segment) { delete segment; }
 
 kiln_graph_code kiln_graph_segment_open_onnx(const char* path,
@@ -285,16 +276,6 @@ kiln_graph_code kiln_graph_segment_get_value(kiln_graph_segment* segment, int32_
       known.bytes_count = of.bytes->size();
     }
     return Write(known, value);
-  });
-}
-
-kiln_graph_code kiln_graph_segment_get_json(kiln_graph_segment* segment, const char** json,
-                                            uint64_t* json_bytes) {
-  return Guarded({segment, json}, [&] {
-    segment->json = WriteSegment(segment->segment);
-    *json = segment->json.c_str();
-    if (json_bytes != nullptr) *json_bytes = segment->json.size();
-    return absl::OkStatus();
   });
 }
 

@@ -15,7 +15,7 @@ namespace kiln::graph {
 namespace {
 
 // Raise it when the same segment gives other kernels.
-constexpr int kPlanKeyVersion = 1;
+constexpr int kPlanKeyVersion = 2;
 
 std::string HexOfSha256(std::string_view text) {
   std::array<uint8_t, 32> digest;
@@ -50,11 +50,14 @@ class KeyText {
   }
 
   void AddPlanConfig(const PlanConfig& config) {
-    Add("fuses {} small {}", config.fuses, config.keeps_small_sections);
+    Add("fuses {} small {} splits {}", config.fuses, config.keeps_small_sections,
+        config.splits_ranges);
     for (const SectionType type : config.off) Add("off {}", FactsOf(type).name);
     const CostModel& model = config.model;
     Add("model {} {} {} {} {}", model.operations_per_byte, model.special_function_cost,
         model.launch_bytes, model.recompute_max, model.worthwhile_elements);
+    Add("splits {} {} {} {}", model.split_multiple, model.split_small, model.split_small_ratio,
+        model.splits_max);
   }
 
   void AddCompileConfig(const CompileConfig& config) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "client/graph/compile/compiler_choice.h"
+#include "client/graph/compile/range_splits.h"
 #include "client/graph/emit/cuda.h"
 #include "client/graph/emit/opencl.h"
 #include "client/graph/emit/ptx.h"
@@ -84,6 +86,10 @@ void DropUnusedBuffers(LoopProgram& program) {
   }
 }
 
+void NameByPlace(std::vector<Symbol>& symbols) {
+  for (size_t i = 0; i < symbols.size(); ++i) symbols[i].name = fmt::format("s{}", i);
+}
+
 // The values of the program's buffers. Buffers and symbols get names that depend on nothing but
 // their place, so that equal layers of a model have one text, and are compiled once.
 std::vector<int> TakeValues(LoopProgram& program) {
@@ -92,14 +98,33 @@ std::vector<int> TakeValues(LoopProgram& program) {
     values.push_back(std::stoi(buffer.name.substr(1)));  // "v12"
     buffer.name = fmt::format("x{}", values.size() - 1);
   }
-  for (size_t i = 0; i < program.symbols.size(); ++i)
-    program.symbols[i].name = fmt::format("s{}", i);
+  NameByPlace(program.symbols);
   return values;
+}
+
+// For parts of the ranges, where another text comes of it. Symbols have the segment's names.
+std::vector<PlannedKernel> VariantsOf(const PlannedKernel& whole, const CompileConfig& config,
+                                      const CostModel& model, const std::vector<Symbol>& symbols) {
+  LoopProgram named = whole.program;
+  named.symbols = symbols;
+  std::vector<PlannedKernel> variants;
+  for (RangeSplit& split : SplitsOf(named, model)) {
+    PlannedKernel variant = whole;
+    variant.program.symbols = std::move(split.symbols);
+    NameByPlace(variant.program.symbols);
+    variant.split = std::move(split.why);
+    auto choices = ChoicesFor(variant.program, config);
+    if (!choices.ok() || !TakeFirst(variant, config, *std::move(choices), "").ok()) continue;
+    if (variant.kernel.text != whole.kernel.text) variants.push_back(std::move(variant));
+  }
+  return variants;
 }
 
 // NOT_FOUND: why no compiler can write them.
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopProgram> programs,
-                                                             const CompileConfig& config) {
+                                                             const CompileConfig& config,
+                                                             const PlanConfig& plan_config,
+                                                             const std::vector<Symbol>& symbols) {
   std::vector<PlannedKernel> kernels;
   for (LoopProgram& program : programs) {
     KILN_ASSIGN_OR_RETURN(auto choices, ChoicesFor(program, config));
@@ -112,6 +137,10 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopPro
     kernel.buffers = TakeValues(program);
     kernel.program = std::move(program);
     KILN_RETURN_IF_ERROR(TakeFirst(kernel, config, std::move(choices), ""));
+    if (plan_config.splits_ranges) {
+      std::ranges::move(VariantsOf(kernel, config, plan_config.model, symbols),
+                        std::back_inserter(kernels));
+    }
     kernels.push_back(std::move(kernel));
   }
   return kernels;
@@ -120,7 +149,8 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopPro
 }  // namespace
 
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment, Plan& plan,
-                                                     const CompileConfig& config) {
+                                                     const CompileConfig& config,
+                                                     const PlanConfig& plan_config) {
   KILN_RETURN_IF_ERROR(UsableCompilers(config).status());
   std::vector<PlannedKernel> kernels;
   std::map<int, std::string> refused;  // sections
@@ -132,7 +162,7 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment, Pla
       refused.emplace(step.number, std::string(programs.status().message()));
       continue;
     }
-    auto those = KernelsOfPrograms(*std::move(programs), config);
+    auto those = KernelsOfPrograms(*std::move(programs), config, plan_config, segment.symbols);
     if (absl::IsNotFound(those.status()) && config.forced) {
       const Operation& root = segment.operations[static_cast<size_t>(section.root)];
       return absl::UnimplementedError(fmt::format("{} ({}): {} cannot write it: {}", root.name,
@@ -158,6 +188,7 @@ std::string Explain(const std::vector<PlannedKernel>& kernels) {
   for (const PlannedKernel& kernel : kernels) {
     text += fmt::format("section {}: kernel {} by {}: {}", kernel.section, kernel.kernel.entry,
                         NameOf(kernel.compiler), kernel.why);
+    if (!kernel.split.empty()) text += fmt::format("; for {}", kernel.split);
     if (!kernel.left.empty()) text += fmt::format("; then {}", NamesOf(kernel.left));
     text += '\n';
   }

@@ -23,14 +23,20 @@ struct PlannedKernel {
   std::vector<Compiler> left;  // to be tried next, best first
   std::string why;             // this compiler: "no loop: a PTX template needs ptxas alone"
   LoopProgram program;
+  // Not empty: a variant. Within the ranges of its program's symbols it does the work of the next
+  // kernel that is none, and says why there is one.
+  std::string split = {};
+  bool is_dropped = false;  // a variant that no compiler could compile
 };
 
-// In the order of launches. What no compiler can write becomes the engine's, in `plan`.
-// INVALID_ARGUMENT: the target is unknown, or none of the compilers makes code for it.
-// UNIMPLEMENTED: the forced compiler cannot write a kernel; the operation and the reason are named.
+// In the order of launches, variants before what they may replace. What no compiler can write
+// becomes the engine's, in `plan`. INVALID_ARGUMENT: the target is unknown, or none of the
+// compilers makes code for it. UNIMPLEMENTED: the forced compiler cannot write a kernel; the
+// operation and the reason are named.
 [[nodiscard]] absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment,
                                                                    Plan& plan,
-                                                                   const CompileConfig& config);
+                                                                   const CompileConfig& config,
+                                                                   const PlanConfig& plan_config);
 
 // Writes the kernel for the next compiler, after a failure that `why` tells in a few words.
 // NOT_FOUND: there is none that can; the kernel is as it was, and the section is the engine's

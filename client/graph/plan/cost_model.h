@@ -2,6 +2,7 @@
 // that is done again. (Inductor scores fusion by the bytes of shared reads and writes, too.)
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kiln::graph {
@@ -19,6 +20,19 @@ struct CostModel {
   double recompute_max = 64;
   // A chain under this many elements, or of one operation, is not worth a kernel of its own.
   int64_t worthwhile_elements = 1'000'000;
+
+  // A kernel of its own for a part of a symbol's range pays where the kernel moves `launch_bytes`
+  // there at least: what it can save is less than it takes. Times of an H100:
+  // Rows at multiples of 8 elements are loaded as vectors. A product of 4096^3 in f16 with an open
+  // depth takes 167 us then, else 480; a softmax of 4096 rows of 4096 f16 34 us, else 80. Multiples
+  // of 16 are no faster.
+  int64_t split_multiple = 8;
+  // With tiles for 256 rows, 1 to 256 rows by 4096 x 4096 in f16 take 17 to 20 us. With tiles for
+  // 4096 rows they take 41 us, for 512 rows 27 to 32; tiles for 16 rows are no faster. So a
+  // product has a kernel up to this size where the typical one is so many times as large.
+  int64_t split_small = 256;
+  int64_t split_small_ratio = 2;
+  size_t splits_max = 2;  // of one kernel: each is a compile more
 };
 
 struct FusionFacts {

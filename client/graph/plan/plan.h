@@ -16,6 +16,8 @@ namespace kiln::graph {
 
 struct PlanConfig {
   bool fuses = true;
+  // Makes kernels for parts of the symbols' ranges, where that pays.
+  bool splits_ranges = true;
   // Makes kernels of elementwise chains that are not worth a launch, too.
   bool keeps_small_sections = false;
   std::vector<SectionType> off = {};  // operations of these types are left to the engine

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/graph/run/refused.h"
 #include "client/graph/run/symbol_ranges.h"
 
 namespace kiln::graph {
@@ -15,14 +16,6 @@ absl::Status FromLaunch(kiln_launch_code code) {
   if (code == KILN_LAUNCH_OK) return absl::OkStatus();
   return absl::Status(static_cast<absl::StatusCode>(code), kiln_launch_error());
 }
-
-template <typename... Arguments>
-absl::Status Refused(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  return absl::InvalidArgumentError(fmt::format(format, std::forward<Arguments>(arguments)...));
-}
-
-// Blocks along x, y, z: what CUDA takes.
-constexpr int64_t kBlocksMax[] = {INT32_MAX, 65535, 65535};
 
 }  // namespace
 
@@ -49,11 +42,18 @@ BoundPlan::BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_ru
       runtime_(runtime),
       device_(device) {
   for (const PlanBuffer& buffer : layout_.buffers()) {
+    const auto number = static_cast<int>(names_.size());
     names_.push_back(plan.segment().values[static_cast<size_t>(buffer.value)].name);
+    if (!buffer.is_external) continue;
+    external_.push_back({number, buffer.is_written ? written_.size() : SIZE_MAX});
+    if (buffer.is_written) written_.push_back(number);
   }
   for (const PlannedKernel& planned : plan.kernels()) {
     BoundKernel& kernel = kernels_.emplace_back();
     kernel.entry = planned.kernel.entry;
+    kernel.is_variant = !planned.split.empty();
+    kernel.is_dropped = planned.is_dropped;
+    if (kernel.is_variant) kernel.parts = planned.program.symbols;
     kernel.grid = planned.kernel.grid;
     // Triton decides about threads when it compiles.
     if (planned.kernel.language != Language::kTritonIr) {
@@ -72,6 +72,7 @@ absl::Status BoundPlan::CheckIsOurs(size_t kernel) const {
     return Refused("there are {} kernels, there is no number {}", kernels_.size(), kernel);
   }
   for (const BoundStep& step : steps_) {
+    if (kernels_[kernel].is_dropped) break;
     if (kernel >= step.first_kernel && kernel < step.end_kernel) return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
@@ -114,6 +115,7 @@ absl::StatusOr<kiln_launch_kernel*> BoundPlan::KernelAt(size_t number) const {
 absl::Status BoundPlan::Prepare() {
   for (const BoundStep& step : steps_) {
     for (size_t i = step.first_kernel; i < step.end_kernel; ++i) {
+      if (kernels_[i].is_variant && kernels_[i].kernel == nullptr) continue;
       absl::Status status = CheckIsSet(i);
       if (status.ok()) status = FromLaunch(kiln_launch_prepare(kernels_[i].kernel.get()));
       if (!status.ok()) return status;
@@ -123,7 +125,10 @@ absl::Status BoundPlan::Prepare() {
 }
 
 absl::StatusOr<uint64_t> BoundPlan::WorkspaceBytes(std::span<const int64_t> symbols) const {
-  if (absl::Status status = CheckSymbols(symbols_, symbols); !status.ok()) return status;
+  if (absl::Status status = CheckSymbols(symbols_, symbols); !status.ok()) {
+    if (observed_ != nullptr) observed_->Add(symbols);  // there will be no execution
+    return status;
+  }
   uint64_t offsets[kSlotsMax];
   const auto bytes = layout_.PlaceSlots(symbols, offsets);
   if (!bytes) return Refused("the size of the workspace overflows");
@@ -143,95 +148,13 @@ absl::StatusOr<uint64_t> BoundPlan::BufferBytes(size_t buffer,
 
 std::string_view BoundPlan::NameOf(int buffer) const { return names_[static_cast<size_t>(buffer)]; }
 
-absl::Status BoundPlan::CheckBuffer(int buffer, const Execution& execution) const {
-  const PlanBuffer& facts = layout_.buffers()[static_cast<size_t>(buffer)];
-  const uint64_t address = execution.buffers[static_cast<size_t>(buffer)];
-  const auto bytes = MemoryLayout::BytesOf(facts, execution.symbols);
-  if (!bytes) return Refused("the size of {} overflows", NameOf(buffer));
-  if (*bytes == 0) return absl::OkStatus();
-  if (address == 0) return Refused("buffer {} has no address", NameOf(buffer));
-  if (address % facts.alignment != 0) {
-    return Refused("buffer {} is at {:#x}, which is no multiple of {}", NameOf(buffer), address,
-                   facts.alignment);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status BoundPlan::CheckOverlaps(int written, const Execution& execution) const {
-  const auto& buffers = layout_.buffers();
-  const uint64_t begin = execution.buffers[static_cast<size_t>(written)];
-  const uint64_t end =
-      begin +
-      MemoryLayout::BytesOf(buffers[static_cast<size_t>(written)], execution.symbols).value_or(0);
-  if (begin == end) return absl::OkStatus();
-  const auto refuse = [&](std::string_view other) {
-    return Refused("buffer {} is written and overlaps {}", NameOf(written), other);
-  };
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const uint64_t other = execution.buffers[i];
-    if (!buffers[i].is_external || static_cast<int>(i) == written || other == 0 || other >= end) {
-      continue;
-    }
-    const uint64_t bytes = MemoryLayout::BytesOf(buffers[i], execution.symbols).value_or(0);
-    if (bytes != 0 && other + bytes > begin) return refuse(fmt::format("buffer {}", names_[i]));
-  }
-  if (execution.workspace < end && execution.workspace + execution.workspace_bytes > begin) {
-    return refuse("the workspace");
-  }
-  return absl::OkStatus();
-}
-
-// All zeros where there is nothing to launch.
-absl::Status BoundPlan::GridAt(const BoundKernel& kernel, std::span<const int64_t> symbols,
-                               uint32_t grid[3]) const {
-  int64_t blocks[] = {1, 1, 1};
-  for (size_t i = 0; i < kernel.grid.size(); ++i) {
-    const auto extent = kernel.grid[i].extent.EvaluateAt(symbols);
-    const int64_t tile = kernel.grid[i].tile;
-    blocks[i] = extent ? *extent / tile + (*extent % tile != 0 ? 1 : 0) : -1;
-  }
-  const bool is_empty = std::ranges::count(blocks, 0) > 0;
-  for (size_t i = 0; i < 3; ++i) {
-    if (!is_empty && (blocks[i] < 0 || blocks[i] > kBlocksMax[i])) {
-      return Refused("kernel {}: its grid has at most {} blocks along {}, {} positions take more",
-                     kernel.entry, kBlocksMax[i], "xyz"[i],
-                     kernel.grid[i].extent.ToString(symbols_));
-    }
-    grid[i] = is_empty ? 0 : static_cast<uint32_t>(blocks[i]);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status BoundPlan::CheckKernels(size_t first, size_t end, const Execution& execution) const {
-  for (size_t i = first; i < end; ++i) {
-    uint32_t grid[3];
-    absl::Status set = CheckIsSet(i);
-    if (set.ok()) set = GridAt(kernels_[i], execution.symbols, grid);
-    if (!set.ok()) return set;
-    for (const int buffer : kernels_[i].buffers) {
-      if (!layout_.buffers()[static_cast<size_t>(buffer)].is_external) continue;
-      if (absl::Status status = CheckBuffer(buffer, execution); !status.ok()) return status;
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status BoundPlan::CheckWorkspace(std::optional<uint64_t> bytes,
-                                       const Execution& execution) const {
-  if (!bytes) return Refused("the size of the workspace overflows");
-  if (*bytes == 0) return absl::OkStatus();
-  if (execution.workspace == 0 || execution.workspace_bytes < *bytes) {
-    return Refused("the workspace has {} bytes, {} are needed",
-                   execution.workspace == 0 ? 0 : execution.workspace_bytes, *bytes);
-  }
-  if (execution.workspace % layout_.workspace_alignment() != 0) {
-    return Refused("the workspace is at {:#x}, which is no multiple of {}", execution.workspace,
-                   layout_.workspace_alignment());
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::vector<ObservedSymbol>> BoundPlan::Observed() const {
+  if (observed_ != nullptr) return observed_->Get();
+  return absl::FailedPreconditionError("shapes are not observed: ask for it before executions");
 }
 
 absl::Status BoundPlan::Execute(const Execution& execution, size_t& next_step) const {
+  if (observed_ != nullptr && execution.first_step == 0) observed_->Add(execution.symbols);
   if (absl::Status status = CheckSymbols(symbols_, execution.symbols); !status.ok()) return status;
   if (execution.buffers.size() != names_.size()) {
     return Refused("{} addresses are given, there are {} buffers", execution.buffers.size(),
@@ -257,14 +180,10 @@ absl::Status BoundPlan::Execute(const Execution& execution, size_t& next_step) c
   }
   uint64_t offsets[kSlotsMax];
   absl::Status status = CheckWorkspace(layout_.PlaceSlots(execution.symbols, offsets), execution);
-  for (size_t i = 0; status.ok() && i < names_.size(); ++i) {
-    const PlanBuffer& buffer = layout_.buffers()[i];
-    if (buffer.is_external && buffer.is_written && execution.buffers[i] != 0) {
-      status = CheckOverlaps(static_cast<int>(i), execution);
-    }
-  }
-  for (size_t i = first_kernel; status.ok() && i < end_kernel; ++i) {
-    status = Launch(kernels_[i], offsets, execution);
+  if (status.ok()) status = CheckOverlaps(execution);
+  if (status.ok()) {
+    status = ForEachLaunch(first_kernel, end_kernel, execution.symbols,
+                           [&](size_t i) { return Launch(kernels_[i], offsets, execution); });
   }
   if (status.ok()) next_step = step;
   return status;

@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "client/graph/run/kernel_plan.h"
 #include "client/graph/run/memory_layout.h"
+#include "client/graph/run/observed_shapes.h"
+#include "client/graph/run/symbol_ranges.h"
 #include "client/launch/kiln_launch.h"
 
 namespace kiln::graph {
@@ -43,7 +45,8 @@ class BoundPlan {
   // engine's.
   [[nodiscard]] absl::Status SetResponse(size_t kernel, std::string_view response);
   [[nodiscard]] absl::Status SetArtifact(size_t kernel, kiln_launch_artifact* artifact);
-  // Loads every kernel. FAILED_PRECONDITION: one has not been set.
+  // Loads every kernel. FAILED_PRECONDITION: one has not been set. Without a variant the kernel of
+  // the whole range does its work.
   [[nodiscard]] absl::Status Prepare();
 
   // Lives as long as this object. FAILED_PRECONDITION: it has not been set.
@@ -52,6 +55,12 @@ class BoundPlan {
   [[nodiscard]] absl::StatusOr<uint64_t> WorkspaceBytes(std::span<const int64_t> symbols) const;
   [[nodiscard]] absl::StatusOr<uint64_t> BufferBytes(size_t buffer,
                                                      std::span<const int64_t> symbols) const;
+
+  // Counts from now on the sizes that Execute is asked for. To be called like Prepare.
+  void Observe() { observed_ = std::make_unique<ObservedShapes>(symbols_.size()); }
+  // By symbol. FAILED_PRECONDITION: Observe was not called.
+  [[nodiscard]] absl::StatusOr<std::vector<ObservedSymbol>> Observed() const;
+  const std::vector<Symbol>& symbols() const { return symbols_; }
 
   // Puts the launches of steps on the stream, up to the first one that is the engine's. `next_step`
   // becomes that step, or the one after the last. Everything is checked before the first launch.
@@ -69,6 +78,9 @@ class BoundPlan {
     std::vector<int> buffers;  // of the layout, in the order of parameters
     std::vector<GridFactor> grid;
     uint32_t threads = 0;  // 0: as it was compiled
+    bool is_variant = false;
+    bool is_dropped = false;
+    std::vector<Symbol> parts;  // the ranges of a variant
     std::unique_ptr<kiln_launch_kernel, CloseKernel> kernel;
   };
   struct BoundStep {
@@ -77,13 +89,45 @@ class BoundPlan {
     size_t end_kernel = 0;
   };
 
+  struct Range {  // of addresses
+    uint64_t begin;
+    uint64_t end;
+    int buffer;
+  };
+  // Ranges that are sorted at once, on the stack.
+  static constexpr size_t kRangesAtOnce = 1024;
+  struct External {
+    int buffer;
+    size_t written;  // its place in written_, SIZE_MAX: it is only read
+  };
+
   BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_runtime* runtime, int device);
   absl::Status Keep(size_t kernel, kiln_launch_code code, kiln_launch_kernel* opened);
   absl::Status CheckIsOurs(size_t kernel) const;
   absl::Status CheckIsSet(size_t kernel) const;
   std::string_view NameOf(int buffer) const;
+  // Calls `use` for each kernel that is launched at these sizes: the first variant that fits and
+  // has been set, otherwise the kernel of the whole range. Ends at the first error.
+  absl::Status ForEachLaunch(size_t first, size_t end, std::span<const int64_t> symbols,
+                             auto use) const {
+    bool is_done = false;  // by a variant
+    for (size_t i = first; i < end; ++i) {
+      const BoundKernel& kernel = kernels_[i];
+      if (kernel.is_variant &&
+          (is_done || kernel.kernel == nullptr || !HoldsSizes(kernel.parts, symbols))) {
+        continue;
+      }
+      absl::Status status = is_done ? absl::OkStatus() : use(i);
+      if (!status.ok()) return status;
+      is_done = kernel.is_variant;
+    }
+    return absl::OkStatus();
+  }
   absl::Status CheckBuffer(int buffer, const Execution& execution) const;
-  absl::Status CheckOverlaps(int written, const Execution& execution) const;
+  absl::Status CheckOverlaps(const Execution& execution) const;
+  Range RangeOf(int buffer, const Execution& execution) const;
+  absl::Status CheckNeighbours(std::span<const Range> sorted, const Execution& execution) const;
+  absl::Status CheckAgainst(std::span<const Range> sorted, const Range& other) const;
   absl::Status GridAt(const BoundKernel& kernel, std::span<const int64_t> symbols,
                       uint32_t grid[3]) const;
   absl::Status CheckKernels(size_t first, size_t end, const Execution& execution) const;
@@ -93,6 +137,9 @@ class BoundPlan {
 
   std::vector<Symbol> symbols_;
   std::vector<std::string> names_;  // of the layout's buffers
+  std::vector<External> external_;
+  std::unique_ptr<ObservedShapes> observed_;  // null: it was not asked for
+  std::vector<int> written_;                  // the external buffers that kernels write
   MemoryLayout layout_;
   std::vector<BoundStep> steps_;
   std::vector<BoundKernel> kernels_;

@@ -10,7 +10,7 @@ absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_con
                                             CompileConfig compile_config) {
   auto plan = MakePlan(segment, plan_config);
   if (!plan.ok()) return plan.status();
-  auto kernels = KernelsOf(segment, *plan, compile_config);
+  auto kernels = KernelsOf(segment, *plan, compile_config, plan_config);
   if (!kernels.ok()) return kernels.status();
   KernelPlan made;
   made.segment_ = std::move(segment);
@@ -38,7 +38,7 @@ void KernelPlan::AddSteps() {
   }
   // Kernels of one section are neighbours.
   for (size_t kernel = kernels_.size(); kernel-- > 0;) {
-    const int step = StepOf(static_cast<int>(kernel));
+    const int step = step_of_section_[static_cast<size_t>(kernels_[kernel].section)];
     if (step < 0) continue;
     steps_[static_cast<size_t>(step)].first_kernel = static_cast<int>(kernel);
     ++steps_[static_cast<size_t>(step)].kernels;
@@ -46,7 +46,8 @@ void KernelPlan::AddSteps() {
 }
 
 int KernelPlan::StepOf(int kernel) const {
-  return step_of_section_[static_cast<size_t>(kernels_[static_cast<size_t>(kernel)].section)];
+  const PlannedKernel& planned = kernels_[static_cast<size_t>(kernel)];
+  return planned.is_dropped ? -1 : step_of_section_[static_cast<size_t>(planned.section)];
 }
 
 std::string KernelPlan::Explanation() const {
@@ -54,8 +55,10 @@ std::string KernelPlan::Explanation() const {
   for (const KernelStep& step : steps_) {
     for (int i = step.first_kernel; i < step.first_kernel + step.kernels; ++i) {
       const PlannedKernel& kernel = kernels_[static_cast<size_t>(i)];
+      if (kernel.is_dropped) continue;
       text += fmt::format("kernel {} of section {}, {}, by {}: {}\n", i, kernel.section,
                           kernel.kernel.entry, NameOf(kernel.compiler), kernel.why);
+      if (!kernel.split.empty()) text += fmt::format("  for {}\n", kernel.split);
     }
   }
   return text;
@@ -65,10 +68,12 @@ absl::Status KernelPlan::UseNextCompiler(int kernel, std::string_view why) {
   PlannedKernel& planned = kernels_[static_cast<size_t>(kernel)];
   if (StepOf(kernel) < 0) {
     return absl::NotFoundError(
-        fmt::format("kernel {} ({}): its section is the engine's", kernel, planned.kernel.entry));
+        fmt::format("kernel {} ({}): it need not be compiled", kernel, planned.kernel.entry));
   }
   absl::Status next = graph::UseNextCompiler(planned, compile_config_, why);
-  if (absl::IsNotFound(next)) {
+  if (absl::IsNotFound(next) && !planned.split.empty()) {
+    planned.is_dropped = true;
+  } else if (absl::IsNotFound(next)) {
     GiveToEngine(plan_, {{planned.section, std::string(next.message())}});
     AddSteps();
   }

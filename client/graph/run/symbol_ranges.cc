@@ -23,4 +23,13 @@ absl::Status CheckSymbols(const std::vector<Symbol>& symbols, std::span<const in
   return absl::OkStatus();
 }
 
+bool HoldsSizes(const std::vector<Symbol>& symbols, std::span<const int64_t> sizes) {
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const Symbol& symbol = symbols[i];
+    if (sizes[i] < symbol.min || sizes[i] > symbol.max) return false;
+    if (sizes[i] % symbol.multiple_of != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace kiln::graph

@@ -15,4 +15,7 @@ namespace kiln::graph {
 [[nodiscard]] absl::Status CheckSymbols(const std::vector<Symbol>& symbols,
                                         std::span<const int64_t> sizes);
 
+// Whether every size lies in its symbol's range. REQUIRES: as many sizes as symbols.
+bool HoldsSizes(const std::vector<Symbol>& symbols, std::span<const int64_t> sizes);
+
 }  // namespace kiln::graph

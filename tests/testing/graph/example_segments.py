@@ -13,13 +13,17 @@ def daemon_in(folder, programs):
     return Daemon(programs, folder, environment={"KILN_TOOLCHAIN_DIRECTORIES": "/usr"}, descriptions=DESCRIPTIONS)
 
 
-def gated(**plan):
+def gated_segment():
     segment = kiln.graph.Segment("gated")
     batch = segment.symbol("batch", 1, 256, typical=64)
     x = segment.input("x", "f32", [batch, 12])
     w = segment.input("w", "f32", [12, 5])
     segment.output(segment.op("Elu", segment.op("MatMul", x, w), alpha=0.5), "y")
-    return segment.plan(TARGET, keeps_small_sections=True, **plan)
+    return segment
+
+
+def gated(**plan):
+    return gated_segment().plan(TARGET, keeps_small_sections=True, **plan)
 
 
 def gated_arrays(rows):

@@ -39,17 +39,20 @@ Operation = _struct("Operation", input_count=c_uint32, name=c_char_p, inputs=POI
                     output_count=c_uint32, reserved=c_uint32, attributes=c_char_p, kept_because=c_char_p)
 SegmentInfo = _struct("SegmentInfo", symbols=c_uint32, values=c_uint32, operations=c_uint32, name=c_char_p)
 PlanOptions = _struct("PlanOptions", fast_math=c_uint32, target=c_char_p, compilers=c_char_p, forced=c_char_p, off=c_char_p,
-                      keeps_small_sections=c_uint32, no_fusion=c_uint32)
+                      keeps_small_sections=c_uint32, no_fusion=c_uint32, no_splits=c_uint32, reserved=c_uint32)
 PlanInfo = _struct("PlanInfo", steps=c_uint32, kernels=c_uint32, buffers=c_uint32)
 Step = _struct("Step", is_engines=c_uint32, operation=c_int32, first_kernel=c_uint32, kernel_count=c_uint32, reserved=c_uint32,
                reason=c_char_p)
 Kernel = _struct("Kernel", num_warps=c_uint32, kind=c_char_p, target=c_char_p, entry=c_char_p, text=c_void_p, text_bytes=c_uint64,
-                 threads=c_uint32, step=c_int32, why=c_char_p)
+                 threads=c_uint32, step=c_int32, why=c_char_p, split=c_char_p)
 Buffer = _struct("Buffer", value=c_int32, role=c_uint32, is_external=c_uint32, is_written=c_uint32, alignment=c_uint32, name=c_char_p,
                  type=c_char_p)
 Execution = _struct("Execution", first_step=c_uint32, step_count=c_uint32, buffer_count=c_uint32, buffers=POINTER(c_uint64),
                     symbols=POINTER(c_int64), symbol_count=c_uint32, reserved=c_uint32, workspace=c_uint64, workspace_bytes=c_uint64,
                     stream=c_void_p)
+OBSERVED_SIZES = 32
+Observed = _struct("Observed", size_count=c_uint32, executions=c_uint64, range=Symbol, sizes=c_int64 * OBSERVED_SIZES,
+                   counts=c_uint64 * OBSERVED_SIZES)
 
 # The parameters of each function that returns a code.
 _FUNCTIONS = {
@@ -63,6 +66,8 @@ _FUNCTIONS = {
     "segment_get_info": (c_void_p, c_void_p),
     "segment_get_value": (c_void_p, c_int32, c_void_p),
     "segment_get_json": (c_void_p, c_void_p, c_void_p),
+    "segment_get_description": (c_void_p, c_void_p, c_void_p),
+    "segment_set_ranges": (c_void_p, c_void_p),
     "plan_open": (c_void_p, c_void_p, c_void_p),
     "plan_get_explanation": (c_void_p, c_void_p),
     "plan_get_key": (c_void_p, c_void_p),
@@ -76,6 +81,8 @@ _FUNCTIONS = {
     "bound_prepare": (c_void_p,),
     "bound_get_workspace": (c_void_p, c_void_p, c_uint32, c_void_p),
     "bound_get_buffer_bytes": (c_void_p, c_uint32, c_void_p, c_uint32, c_void_p),
+    "bound_observe": (c_void_p,),
+    "bound_get_observed": (c_void_p, c_uint32, c_void_p),
     "execute": (c_void_p, c_void_p, c_void_p),
 }
 _CLOSES = ("segment_close", "plan_close", "bound_close")

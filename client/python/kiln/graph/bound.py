@@ -3,6 +3,7 @@
 import ctypes
 import os
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from kiln import launch
@@ -15,9 +16,21 @@ from kiln.graph._size import Size
 
 if TYPE_CHECKING:
     from kiln.graph.plan import Buffer, Plan
-    from kiln.graph.segment import Operation
+    from kiln.graph.value import Operation
 
 Engine = Callable[["Operation", List[Any]], "Union[Sequence[Any], Any]"]
+
+
+@dataclass(frozen=True)
+class ObservedSymbol:
+    """The smallest range that holds the sizes of a symbol that were asked for; the segment's range where there were none. counts: of the
+    most frequent sizes, 32 at most; estimates where there are more."""
+    executions: int
+    min: int
+    max: int
+    typical: int
+    multiple_of: int
+    counts: Mapping[int, int]
 
 
 class BoundPlan:
@@ -56,6 +69,22 @@ class BoundPlan:
         numbers = self._numbers(symbols)
         c.library().launch("bound_get_workspace", self._handle, numbers, len(self._symbols), ctypes.byref(size))
         return size.value
+
+    def observe(self) -> None:
+        """Counts from now on the sizes that execute() is asked for, also those that are refused. Call it before the first execute()."""
+        c.library().launch("bound_observe", self._handle)
+
+    @property
+    def observed_shapes(self) -> "Dict[str, ObservedSymbol]":
+        """What was asked for of each symbol since observe(). LaunchError: FAILED_PRECONDITION without it."""
+        found = {}
+        for number, name in enumerate(self._symbols):
+            facts = c.Observed()
+            c.library().launch("bound_get_observed", self._handle, number, ctypes.byref(facts))
+            counts = dict(zip(facts.sizes[:facts.size_count], facts.counts))
+            one = facts.range
+            found[name] = ObservedSymbol(facts.executions, one.min, one.max, one.typical, one.multiple_of, counts)
+        return found
 
     def execute(self, arrays: "Mapping[str, Any]", *, symbols: "Optional[Mapping[str, int]]" = None, stream: Any = None, workspace: Any = None,
                 engine: "Optional[Engine]" = None) -> "Dict[str, Any]":

@@ -17,14 +17,16 @@ from kiln.request import CompileRequest
 if TYPE_CHECKING:
     from kiln.client import Client
     from kiln.graph.bound import BoundPlan
-    from kiln.graph.segment import Operation, Segment
+    from kiln.graph.segment import Segment
+    from kiln.graph.value import Operation
     from kiln.launch import Runtime
 
 
 @dataclass(frozen=True)
 class PlannedKernel:
     """A kernel's source. number: from 0, in the order of launches. kind: as in CompileRequest. entry: its name. threads: of a block.
-    num_warps: of Triton IR, otherwise 0. step: its step's number. why: this compiler."""
+    num_warps: of Triton IR, otherwise 0. step: its step's number. why: this compiler. split: not empty: it is for a part of the symbols'
+    ranges, "batch up to 256: smaller tiles", and at other sizes the next kernel without one does its work."""
     number: int
     kind: str
     target: str
@@ -34,6 +36,7 @@ class PlannedKernel:
     num_warps: int
     step: int
     why: str
+    split: str
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ class Plan:
         facts = self._get("plan_get_kernel", c.Kernel(), number)
         return PlannedKernel(number, c.text_of(facts.kind), c.text_of(facts.target), c.text_of(facts.entry),
                              ctypes.string_at(facts.text, facts.text_bytes).decode(), facts.threads, facts.num_warps, facts.step,
-                             c.text_of(facts.why))
+                             c.text_of(facts.why), c.text_of(facts.split))
 
     def _buffer(self, number: int) -> Buffer:
         facts = self._get("plan_get_buffer", c.Buffer(), number)

@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 import weakref
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from kiln import _validate
@@ -12,77 +11,16 @@ from kiln.errors import InvalidArgumentError
 from kiln.graph import _library as c
 from kiln.graph._arrays import contents_of
 from kiln.graph._size import Extent, Size
+from kiln.graph.value import Constant, Operation, Value
 from kiln.sockets import Place
 
 if TYPE_CHECKING:
+    from kiln.graph.bound import BoundPlan
     from kiln.graph.plan import Plan
 
 Outputs = Union[int, Sequence[Tuple[str, Sequence[Extent]]]]
 _INT64_MAX = 2**63 - 1
 _OUTPUTS_MAX = 1024
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operation of a segment. op: the operator. inputs, outputs: names of values, None where one is left out."""
-    op: str
-    inputs: "Tuple[Optional[str], ...]"
-    outputs: "Tuple[Optional[str], ...]"
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Constant:
-    """What Segment.constants has. shape: a Size where a symbol is in it. data: little endian and row-major; None: it was not told."""
-    type: str
-    shape: "Tuple[Union[int, Size], ...]"
-    data: Optional[bytes]
-
-
-class Value:
-    """A tensor of a segment: what Segment's methods give and take."""
-
-    def __init__(self, segment: "Segment", number: int) -> None:
-        self.segment = segment
-        self.number = number
-
-    @property
-    def name(self) -> str:
-        return c.text_of(self._facts().name)
-
-    @property
-    def type(self) -> str:
-        """"f16", "i64": docs/graph.md has them all."""
-        return c.text_of(self._facts().type)
-
-    @property
-    def shape(self) -> "Tuple[Size, ...]":
-        facts = self._facts()
-        return tuple(Size.of(c.text_of(facts.shape[axis])) for axis in range(facts.rank))
-
-    @property
-    def strides(self) -> "Optional[Tuple[Size, ...]]":
-        """In elements. None: row-major."""
-        facts = self._facts()
-        return tuple(Size.of(c.text_of(facts.strides[axis])) for axis in range(facts.rank)) if facts.strides else None
-
-    @property
-    def role(self) -> str:
-        """"input", "output", "constant", or "" of a value in between."""
-        return c.role_of(self._facts().role)
-
-    def __repr__(self) -> str:
-        return f"<kiln.graph.Value {self.name}: {self.type} [{', '.join(map(str, self.shape))}]>"
-
-    def _constant(self) -> Constant:
-        facts = self._facts()
-        data = ctypes.string_at(facts.bytes, facts.bytes_count) if facts.bytes else None
-        return Constant(self.type, tuple(extent if extent.symbols else extent.evaluate({}) for extent in self.shape), data)
-
-    def _facts(self) -> Any:
-        facts = c.Value()
-        c.library().call("segment_get_value", self.segment._handle, self.number, ctypes.byref(facts))
-        return facts
 
 
 class Segment:
@@ -111,7 +49,7 @@ class Segment:
         segment = cls.__new__(cls)
         segment._begin()
         c.library().call("segment_open_json", content, len(content), ctypes.byref(segment._handle))
-        return segment._read(content)
+        return segment._read()
 
     @classmethod
     def from_onnx(cls, path: Place, dimensions: "Optional[Mapping[str, Tuple[int, int, int]]]" = None) -> "Segment":
@@ -127,11 +65,11 @@ class Segment:
         segment = cls.__new__(cls)
         segment._begin()
         c.library().call("segment_open_onnx", os.fsencode(path), pointers, len(ranges), ctypes.byref(segment._handle))
-        return segment._read(segment.to_json())
+        return segment._read()
 
-    def _read(self, text: "Union[str, bytes]") -> "Segment":
-        """Symbols and operations, for what plans say of them."""
-        described = json.loads(text)
+    def _read(self) -> "Segment":
+        """Symbols and operations, for what plans say of them. Constants stay where they are."""
+        described = json.loads(self._json("segment_get_description"))
         self._symbols = [symbol["name"] for symbol in described.get("symbols", ())]
         self._operations = [
             Operation(one["op"], tuple(one.get("inputs", ())), tuple(one.get("outputs", ())), one.get("attributes", {}))
@@ -141,9 +79,18 @@ class Segment:
 
     def to_json(self) -> str:
         """The JSON of docs/graph.md, constants included."""
+        return self._json("segment_get_json")
+
+    def _json(self, function: str) -> str:
         text, size = ctypes.c_char_p(), ctypes.c_uint64()
-        c.library().call("segment_get_json", self._handle, ctypes.byref(text), ctypes.byref(size))
+        c.library().call(function, self._handle, ctypes.byref(text), ctypes.byref(size))
         return c.text_of(text.value)
+
+    def set_ranges(self, bound: "BoundPlan") -> None:
+        """Gives the symbols the ranges that `bound`, a plan of this segment, has observed: to_json() writes them, and a new plan is made
+        for them. Symbols of which nothing was observed keep theirs. The ranges hold what was seen and nothing else: widen them where
+        other sizes may come."""
+        c.library().call("segment_set_ranges", self._handle, bound._handle)
 
     def symbol(self, name: str, min: int, max: int, *, typical: Optional[int] = None, multiple_of: int = 1) -> Size:
         """A dimension that differs from launch to launch.
@@ -217,13 +164,14 @@ class Segment:
         return value
 
     def plan(self, target: str, *, compilers: Sequence[str] = (), forced: str = "", off: Sequence[str] = (), fast_math: bool = False,
-             fuses: bool = True, keeps_small_sections: bool = False) -> "Plan":
+             fuses: bool = True, keeps_small_sections: bool = False, splits_ranges: bool = True) -> "Plan":
         """What becomes of the segment on a target: "cuda:90", "hip:gfx942", "spirv:1.2".
 
         compilers: those there are, of "ptx", "cuda", "triton" and "opencl"; empty: all that make code for the target. forced: one for
             every kernel. off: types of sections that the engine keeps, as "attention" or "matmul".
         fast_math: approximations of the hardware where they are faster. fuses: False: a kernel for each operation.
-        keeps_small_sections: makes kernels that are not worth a launch, too.
+        keeps_small_sections: makes kernels that are not worth a launch, too. splits_ranges: makes kernels for parts of the symbols'
+            ranges, where that pays.
 
         InvalidArgumentError: what is wrong with the segment (a cycle, a size that overflows, ...) or with an option. An operation that
         nothing lowers is no error: it is a step of the engine's.
@@ -232,7 +180,8 @@ class Segment:
         options = c.PlanOptions(target=_validate.c_text(target, "target"), compilers=_names(compilers, "compilers"),
                                 forced=_validate.c_text(forced, "forced") or None, off=_names(off, "off"),
                                 fast_math=_validate.flag(fast_math, "fast_math"), no_fusion=not _validate.flag(fuses, "fuses"),
-                                keeps_small_sections=_validate.flag(keeps_small_sections, "keeps_small_sections"))
+                                keeps_small_sections=_validate.flag(keeps_small_sections, "keeps_small_sections"),
+                                no_splits=not _validate.flag(splits_ranges, "splits_ranges"))
         return Plan(self, target, options)
 
     def _value(self, name: str, type: str, shape: Sequence[Extent], strides: Optional[Sequence[Extent]], role: int,

@@ -28,7 +28,7 @@ double SecondsFor(const Segment& segment) {
   Plan plan = MakePlan(segment, {.keeps_small_sections = true}).value();
   // What the template cannot write is given back to the engine.
   const CompileConfig config{.target = "cuda:90", .available = {Compiler::kPtx}};
-  EXPECT_FALSE(KernelsOf(segment, plan, config)->empty());
+  EXPECT_FALSE(KernelsOf(segment, plan, config, {})->empty());
   EXPECT_GE(plan.order.size(), segment.operations.size() / 4);
   EXPECT_EQ(PlanKey(segment, {}, config).size(), 64u);
   return ProcessorSeconds() - begin;

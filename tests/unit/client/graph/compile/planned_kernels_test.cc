@@ -19,7 +19,7 @@ struct Planned {
 
 Planned KernelsFor(const Segment& segment, const CompileConfig& config) {
   Plan plan = MakePlan(segment, {.keeps_small_sections = true}).value();
-  auto kernels = KernelsOf(segment, plan, config);
+  auto kernels = KernelsOf(segment, plan, config, {});
   return {std::move(plan), std::move(kernels)};
 }
 

@@ -1,0 +1,138 @@
+// What a bound plan checks before its first launch.
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "client/graph/run/bound_plan.h"
+#include "client/graph/run/refused.h"
+
+namespace kiln::graph {
+namespace {
+
+// Blocks along x, y, z: what CUDA takes.
+constexpr int64_t kBlocksMax[] = {INT32_MAX, 65535, 65535};
+
+}  // namespace
+
+absl::Status BoundPlan::CheckBuffer(int buffer, const Execution& execution) const {
+  const PlanBuffer& facts = layout_.buffers()[static_cast<size_t>(buffer)];
+  const uint64_t address = execution.buffers[static_cast<size_t>(buffer)];
+  const auto bytes = MemoryLayout::BytesOf(facts, execution.symbols);
+  if (!bytes) return Refused("the size of {} overflows", NameOf(buffer));
+  if (*bytes == 0) return absl::OkStatus();
+  if (address == 0) return Refused("buffer {} has no address", NameOf(buffer));
+  if (address % facts.alignment != 0) {
+    return Refused("buffer {} is at {:#x}, which is no multiple of {}", NameOf(buffer), address,
+                   facts.alignment);
+  }
+  return absl::OkStatus();
+}
+
+// Sorts what is written, a stack's worth at a time, and looks each other buffer up in it.
+absl::Status BoundPlan::CheckOverlaps(const Execution& execution) const {
+  for (size_t first = 0; first < written_.size(); first += kRangesAtOnce) {
+    Range ranges[kRangesAtOnce];
+    const size_t end = std::min(first + kRangesAtOnce, written_.size());
+    size_t count = 0;
+    for (size_t i = first; i < end; ++i) {
+      const Range range = RangeOf(written_[i], execution);
+      if (range.begin != range.end) ranges[count++] = range;
+    }
+    const std::span<Range> sorted(ranges, count);
+    std::ranges::sort(sorted, {}, &Range::begin);
+    absl::Status status = CheckNeighbours(sorted, execution);
+    for (size_t i = 0; status.ok() && i < external_.size(); ++i) {
+      const External& other = external_[i];
+      if (other.written >= first && other.written < end) continue;  // a neighbour, if it overlaps
+      status = CheckAgainst(sorted, RangeOf(other.buffer, execution));
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+BoundPlan::Range BoundPlan::RangeOf(int buffer, const Execution& execution) const {
+  const uint64_t begin = execution.buffers[static_cast<size_t>(buffer)];
+  const auto& facts = layout_.buffers()[static_cast<size_t>(buffer)];
+  const uint64_t bytes =
+      begin == 0 ? 0 : MemoryLayout::BytesOf(facts, execution.symbols).value_or(0);
+  return {begin, begin + bytes, buffer};
+}
+
+// Ranges that are written overlap neither each other nor the workspace.
+absl::Status BoundPlan::CheckNeighbours(std::span<const Range> sorted,
+                                        const Execution& execution) const {
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    const Range& range = sorted[i];
+    if (i > 0 && sorted[i - 1].end > range.begin) {
+      const auto [one, other] = std::minmax(sorted[i - 1].buffer, range.buffer);
+      return Refused("buffer {} is written and overlaps buffer {}", NameOf(one), NameOf(other));
+    }
+    if (execution.workspace < range.end &&
+        execution.workspace + execution.workspace_bytes > range.begin) {
+      return Refused("buffer {} is written and overlaps the workspace", NameOf(range.buffer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::CheckAgainst(std::span<const Range> sorted, const Range& other) const {
+  if (other.begin == other.end) return absl::OkStatus();
+  const auto behind = std::ranges::lower_bound(sorted, other.end, {}, &Range::begin);
+  if (behind == sorted.begin() || std::prev(behind)->end <= other.begin) return absl::OkStatus();
+  return Refused("buffer {} is written and overlaps buffer {}", NameOf(std::prev(behind)->buffer),
+                 NameOf(other.buffer));
+}
+
+// All zeros where there is nothing to launch.
+absl::Status BoundPlan::GridAt(const BoundKernel& kernel, std::span<const int64_t> symbols,
+                               uint32_t grid[3]) const {
+  int64_t blocks[] = {1, 1, 1};
+  for (size_t i = 0; i < kernel.grid.size(); ++i) {
+    const auto extent = kernel.grid[i].extent.EvaluateAt(symbols);
+    const int64_t tile = kernel.grid[i].tile;
+    blocks[i] = extent ? *extent / tile + (*extent % tile != 0 ? 1 : 0) : -1;
+  }
+  const bool is_empty = std::ranges::count(blocks, 0) > 0;
+  for (size_t i = 0; i < 3; ++i) {
+    if (!is_empty && (blocks[i] < 0 || blocks[i] > kBlocksMax[i])) {
+      return Refused("kernel {}: its grid has at most {} blocks along {}, {} positions take more",
+                     kernel.entry, kBlocksMax[i], "xyz"[i],
+                     kernel.grid[i].extent.ToString(symbols_));
+    }
+    grid[i] = is_empty ? 0 : static_cast<uint32_t>(blocks[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::CheckKernels(size_t first, size_t end, const Execution& execution) const {
+  return ForEachLaunch(first, end, execution.symbols, [&](size_t i) -> absl::Status {
+    uint32_t grid[3];
+    absl::Status set = CheckIsSet(i);
+    if (set.ok()) set = GridAt(kernels_[i], execution.symbols, grid);
+    if (!set.ok()) return set;
+    for (const int buffer : kernels_[i].buffers) {
+      if (!layout_.buffers()[static_cast<size_t>(buffer)].is_external) continue;
+      if (absl::Status status = CheckBuffer(buffer, execution); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status BoundPlan::CheckWorkspace(std::optional<uint64_t> bytes,
+                                       const Execution& execution) const {
+  if (!bytes) return Refused("the size of the workspace overflows");
+  if (*bytes == 0) return absl::OkStatus();
+  if (execution.workspace == 0 || execution.workspace_bytes < *bytes) {
+    return Refused("the workspace has {} bytes, {} are needed",
+                   execution.workspace == 0 ? 0 : execution.workspace_bytes, *bytes);
+  }
+  if (execution.workspace % layout_.workspace_alignment() != 0) {
+    return Refused("the workspace is at {:#x}, which is no multiple of {}", execution.workspace,
+                   layout_.workspace_alignment());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::graph
