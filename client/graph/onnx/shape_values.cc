@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 
+#include "client/graph/onnx/shape_arithmetic.h"
 #include "client/graph/operators/op_table.h"
 #include "client/graph/operators/operands.h"
 #include "client/graph/segment/shape.h"
@@ -133,27 +134,12 @@ std::optional<ShapeElements> ElementsPaired(const ShapeInputs& inputs) {
   return results;
 }
 
-std::optional<Size> SizesAdded(const Size& one, const Size& other) { return one + other; }
-std::optional<Size> SizesSubtracted(const Size& one, const Size& other) { return one - other; }
-std::optional<Size> SizesMultiplied(const Size& one, const Size& other) { return one * other; }
-std::optional<Size> SizesDivided(const Size& one, const Size& other) {
-  const auto number = one.Constant();
-  const auto divisor = other.Constant();
-  if (!number || !divisor) return Quotient(one, other);
-  if (*divisor == 0 || (*number == INT64_MIN && *divisor == -1)) return std::nullopt;
-  return Size(*number / *divisor);
-}
-std::optional<Size> SizesCompared(const Size& one, const Size& other) {
-  if (one == other) return Size(1);
-  return one.Constant() && other.Constant() ? std::optional(Size(0)) : std::nullopt;
-}
-std::optional<Size> SmallerSize(const Size& one, const Size& other) {
-  if (!one.Constant() || !other.Constant()) return std::nullopt;
-  return std::min(*one.Constant(), *other.Constant());
-}
-std::optional<Size> LargerSize(const Size& one, const Size& other) {
-  if (!one.Constant() || !other.Constant()) return std::nullopt;
-  return std::max(*one.Constant(), *other.Constant());
+template <Size (*kFunction)(const Size&)>
+std::optional<ShapeElements> ElementsEach(const ShapeInputs& inputs) {
+  if (!inputs.elements[0]) return std::nullopt;
+  ShapeElements results;
+  for (const Size& size : *inputs.elements[0]) results.push_back(kFunction(size));
+  return results;
 }
 
 std::optional<ShapeElements> ElementsChosen(const ShapeInputs& inputs) {
@@ -213,6 +199,10 @@ constexpr NamedEvaluation kEvaluations[] = {
     {"Sub", ElementsPaired<SizesSubtracted>},
     {"Mul", ElementsPaired<SizesMultiplied>},
     {"Div", ElementsPaired<SizesDivided>},
+    {"Mod", ElementsPaired<RemainderOfSizes>},
+    {"And", ElementsPaired<BothHold>},
+    {"Not", ElementsEach<IsFalse>},
+    {"Neg", ElementsEach<NegatedSize>},
     {"Equal", ElementsPaired<SizesCompared>},
     {"Min", ElementsPaired<SmallerSize>},
     {"Max", ElementsPaired<LargerSize>},

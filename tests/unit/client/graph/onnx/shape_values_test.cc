@@ -109,5 +109,33 @@ TEST(ShapeValuesTest, AnOutputOfTheModelIsComputed) {
   EXPECT_EQ(segment.operations[0].kept_because, "");
 }
 
+// The heads of an attention: they are repeated where there are fewer of keys than of queries.
+TEST(ShapeValuesTest, ConditionsOnSizesAreThoseOfTheOperators) {
+  const Segment segment = ReadNodes(
+      {OnnxNodeBytes("Size", {"x"}, {"all"}), OnnxNodeBytes("Mod", {"all", "four"}, {"over"}),
+       OnnxNodeBytes("Equal", {"over", "zero"}, {"is_whole"}),
+       OnnxNodeBytes("Equal", {"all", "four"}, {"is_four"}),
+       OnnxNodeBytes("Not", {"is_four"}, {"is_other"}),
+       OnnxNodeBytes("And", {"is_whole", "is_other"}, {"repeats"}),
+       OnnxNodeBytes("Where", {"repeats", "two", "one"}, {"times"}),
+       OnnxNodeBytes("Concat", {"times", "one", "one"}, {"target"}, {OnnxInt("axis", 0)}),
+       OnnxNodeBytes("Expand", {"x", "target"}, {"y"})},
+      {"2", "4"});
+  EXPECT_EQ(ShapeOfY(segment), "[2, 2, 4]");
+}
+
+// The shape of a layer norm's mean: dimensions up to the axis, then ones.
+TEST(ShapeValuesTest, ANegativeAxisCountsTheDimensionsBehindIt) {
+  const Segment segment =
+      ReadNodes({OnnxNodeBytes("Shape", {"x"}, {"s"}),
+                 OnnxNodeBytes("Slice", {"s", "zero", "rest"}, {"first"}),
+                 OnnxNodeBytes("Neg", {"rest"}, {"count"}),
+                 OnnxNodeBytes("Concat", {"first", "count"}, {"target"}, {OnnxInt("axis", 0)}),
+                 OnnxNodeBytes("ReduceSum", {"x", "rest"}, {"sum"}),
+                 OnnxNodeBytes("Reshape", {"sum", "target"}, {"y"})},
+                {"batch", "4"});
+  EXPECT_EQ(ShapeOfY(segment), "[batch, 1]");
+}
+
 }  // namespace
 }  // namespace kiln::graph
