@@ -33,6 +33,12 @@ struct kiln_graph_plan {
   std::optional<kiln::graph::MemoryLayout> layout = std::nullopt;
   std::string explanation = {};
   std::string key = {};
+  struct View {
+    std::string offset;
+    std::vector<std::string> strides;
+    std::vector<const char*> texts;
+  };
+  std::vector<View> views = {};
 };
 
 struct kiln_graph_bound {

@@ -47,6 +47,7 @@ struct PlanOptions {
   bool fuses = true;
   bool keeps_small_sections = false;  // makes kernels that are not worth a launch, too
   bool fast_math = false;
+  bool takes_views = false;   // View tells outputs that are elements of other values' memory
   bool splits_ranges = true;  // makes kernels for parts of the symbols' ranges, where that pays
 };
 
@@ -150,6 +151,7 @@ class Plan {
     given.keeps_small_sections = options.keeps_small_sections ? 1 : 0;
     given.fast_math = options.fast_math ? 1 : 0;
     given.no_splits = options.splits_ranges ? 0 : 1;
+    given.takes_views = options.takes_views ? 1 : 0;
     kiln_graph_plan* opened = nullptr;
     const auto code = kiln_graph_plan_open(segment.get(), &given, &opened);
     if (code != KILN_GRAPH_OK) return StatusOf(code);
@@ -172,6 +174,10 @@ class Plan {
   }
   kiln_graph_buffer Buffer(uint32_t number) const {
     return Get<kiln_graph_buffer>(kiln_graph_plan_get_buffer, number);
+  }
+  // `number` is one of Info().views.
+  kiln_graph_view View(uint32_t number) const {
+    return Get<kiln_graph_view>(kiln_graph_plan_get_view, number);
   }
   // The number of the buffer of a value; none: it is never in memory.
   [[nodiscard]] std::optional<uint32_t> FindBuffer(std::string_view value) const {

@@ -71,7 +71,7 @@ typedef struct kiln_graph_plan_options {
   uint32_t keeps_small_sections; /* not 0: kernels that are not worth a launch, too */
   uint32_t no_fusion;            /* not 0: a kernel for each operation */
   uint32_t no_splits;            /* not 0: one kernel for the whole range of every symbol */
-  uint32_t reserved;
+  uint32_t takes_views;          /* not 0: kiln_graph_plan_get_view tells outputs that are views */
 } kiln_graph_plan_options;
 
 /* INVALID_ARGUMENT: the segment or an option, by name. UNIMPLEMENTED: the forced compiler cannot
@@ -94,6 +94,8 @@ typedef struct kiln_graph_plan_info {
   uint32_t steps;
   uint32_t kernels;
   uint32_t buffers;
+  uint32_t views;
+  uint32_t reserved;
 } kiln_graph_plan_info;
 
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_info(kiln_graph_plan* plan,
@@ -124,8 +126,8 @@ typedef struct kiln_graph_kernel {
   uint32_t threads; /* of a block */
   int32_t step;     /* -1: it need not be compiled: its operations have become the engine's */
   const char* why;  /* this compiler */
-  /* Not "": a variant, for a part of the symbols' ranges: "batch up to 256: smaller tiles". At other
-   * sizes, and where it has not been set, the next kernel that is none does its work. */
+  /* Not "": a variant, for a part of the symbols' ranges: "batch up to 256: smaller tiles". At
+   * other sizes, and where it has not been set, the next kernel that is none does its work. */
   const char* split;
 } kiln_graph_kernel;
 
@@ -152,6 +154,21 @@ typedef struct kiln_graph_buffer {
 
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_buffer(kiln_graph_plan* plan, uint32_t number,
                                                           kiln_graph_buffer* buffer);
+
+/* An output that no kernel writes: it is elements of the memory of `base`, which is a value that
+ * the engine has: an input, a constant, an output, or one of the buffers, which is external then.
+ */
+typedef struct kiln_graph_view {
+  uint32_t size;
+  int32_t value;
+  int32_t base;
+  uint32_t rank;
+  const char* offset; /* in elements of `base`, like a size of a shape: "64", "4*batch + 1" */
+  const char* const* strides; /* likewise, `rank` of them */
+} kiln_graph_view;
+
+KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_view(kiln_graph_plan* plan, uint32_t number,
+                                                        kiln_graph_view* view);
 
 /* --- Bound plans: a plan on a device ---------------------------------------------------------- */
 

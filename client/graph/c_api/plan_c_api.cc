@@ -29,6 +29,7 @@ absl::StatusOr<PlanConfig> PlanConfigOf(const kiln_graph_plan_options& options) 
   config.fuses = options.no_fusion == 0;
   config.keeps_small_sections = options.keeps_small_sections != 0;
   config.splits_ranges = options.no_splits == 0;
+  config.gives_views = options.takes_views != 0;
   for (const std::string& name : Listed(options.off)) {
     const auto type = ParseSectionType(name);
     if (!type) {
@@ -65,6 +66,19 @@ const char* KindOf(Language language) {
       return "opencl";
   }
   return "";
+}
+
+// Texts of the plan's views, made when they are first asked for.
+const std::vector<kiln_graph_plan::View>& ViewsOf(kiln_graph_plan& plan) {
+  const std::vector<Symbol>& symbols = plan.plan.segment().symbols;
+  if (!plan.views.empty()) return plan.views;
+  for (const OutputView& view : plan.plan.plan().views) {
+    auto& texts = plan.views.emplace_back();
+    texts.offset = view.view.offset.ToString(symbols);
+    for (const Size& stride : view.view.strides) texts.strides.push_back(stride.ToString(symbols));
+    for (const std::string& stride : texts.strides) texts.texts.push_back(stride.c_str());
+  }
+  return plan.views;
 }
 
 absl::StatusOr<const MemoryLayout*> LayoutOf(kiln_graph_plan& plan) {
@@ -118,7 +132,9 @@ kiln_graph_code kiln_graph_plan_get_info(kiln_graph_plan* plan, kiln_graph_plan_
     return Write({.size = 0,
                   .steps = static_cast<uint32_t>(plan->plan.steps().size()),
                   .kernels = static_cast<uint32_t>(plan->plan.kernels().size()),
-                  .buffers = static_cast<uint32_t>(layout->buffers().size())},
+                  .buffers = static_cast<uint32_t>(layout->buffers().size()),
+                  .views = static_cast<uint32_t>(plan->plan.plan().views.size()),
+                  .reserved = 0},
                  info);
   });
 }
@@ -165,8 +181,26 @@ kiln_graph_code kiln_graph_plan_use_next_compiler(kiln_graph_plan* plan, uint32_
   return Guarded({plan, why}, [&]() -> absl::Status {
     KILN_RETURN_IF_ERROR(CheckNumber(kernel, plan->plan.kernels().size(), "kernels"));
     plan->layout.reset();
+    plan->views.clear();
     plan->explanation.clear();
     return plan->plan.UseNextCompiler(static_cast<int>(kernel), why);
+  });
+}
+
+kiln_graph_code kiln_graph_plan_get_view(kiln_graph_plan* plan, uint32_t number,
+                                         kiln_graph_view* view) {
+  return Guarded({plan, view}, [&]() -> absl::Status {
+    const auto& views = plan->plan.plan().views;
+    absl::Status status = CheckNumber(number, views.size(), "views");
+    if (!status.ok()) return status;
+    const kiln_graph_plan::View& texts = ViewsOf(*plan)[number];
+    kiln_graph_view known{};
+    known.value = views[number].value;
+    known.base = views[number].base;
+    known.rank = static_cast<uint32_t>(texts.texts.size());
+    known.offset = texts.offset.c_str();
+    known.strides = texts.texts.data();
+    return Write(known, view);
   });
 }
 

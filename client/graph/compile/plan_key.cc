@@ -50,8 +50,8 @@ class KeyText {
   }
 
   void AddPlanConfig(const PlanConfig& config) {
-    Add("fuses {} small {} splits {}", config.fuses, config.keeps_small_sections,
-        config.splits_ranges);
+    Add("fuses {} small {} splits {} views {}", config.fuses, config.keeps_small_sections,
+        config.splits_ranges, config.gives_views);
     for (const SectionType type : config.off) Add("off {}", FactsOf(type).name);
     const CostModel& model = config.model;
     Add("model {} {} {} {} {}", model.operations_per_byte, model.special_function_cost,

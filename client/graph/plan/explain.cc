@@ -27,6 +27,12 @@ class Explanation {
             plan_.refusals[number].reason);
       }
     }
+    for (const OutputView& view : plan_.views) {
+      Add("view: {}: {} is {} from element {} on, strides {}\n", NameOf(view.operation),
+          NameOfValue(view.value), NameOfValue(view.base),
+          view.view.offset.ToString(segment_.symbols),
+          ShapeText(view.view.strides, segment_.symbols));
+    }
     for (const FusionChoice& choice : plan_.choices) {
       Add("{}: {} into {}: {}\n", choice.is_fused ? "fused" : "apart", NameOf(choice.producer),
           NameOf(choice.consumer), choice.reason);
@@ -44,10 +50,13 @@ class Explanation {
     return fmt::format("{} ({})", segment_.operations[static_cast<size_t>(operation)].name,
                        operation);
   }
+  const std::string& NameOfValue(int value) const {
+    return segment_.values[static_cast<size_t>(value)].name;
+  }
   std::string Names(const std::vector<int>& values) const {
     std::string names;
     for (const int value : values) {
-      names += (names.empty() ? "" : ", ") + segment_.values[static_cast<size_t>(value)].name;
+      names += (names.empty() ? "" : ", ") + NameOfValue(value);
     }
     return names;
   }
@@ -67,9 +76,13 @@ class Explanation {
       const bool is_view =
           ViewOf(segment_, operation, static_cast<size_t>(place), {0, StridesOf(input)})
               .has_value();
-      Add("  a copy: {}\n", !is_view          ? "no strides express it"
-                            : value.is_output ? "the engine takes outputs in memory of their own"
-                                              : "a reader needs it in memory");
+      const bool has_reader = std::ranges::any_of(plan_.choices, [&](const FusionChoice& choice) {
+        return choice.producer == section.root && !choice.is_fused;
+      });
+      Add("  a copy: {}\n", !is_view                         ? "no strides express it"
+                            : has_reader || !value.is_output ? "a reader needs it in memory"
+                                                             : "the engine takes outputs in memory "
+                                                               "of their own");
     }
   }
 

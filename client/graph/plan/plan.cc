@@ -23,6 +23,9 @@ void GiveToEngine(Plan& plan, const std::map<int, std::string>& reasons) {
       const auto [refusal, is_new] =
           refusals.emplace(operation, static_cast<int>(plan.refusals.size()));
       if (is_new) plan.refusals.push_back({operation, reason->second});
+      std::erase_if(plan.views, [operation = operation](const OutputView& view) {
+        return view.operation == operation;  // the engine computes it
+      });
       if (done.insert(refusal->second).second) plan.order.push_back({false, refusal->second});
     }
   }

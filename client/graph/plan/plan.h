@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/graph/operators/views.h"
 #include "client/graph/plan/cost_model.h"
 #include "client/graph/plan/section_type.h"
 #include "client/graph/program/loop_program.h"
@@ -16,6 +17,8 @@ namespace kiln::graph {
 
 struct PlanConfig {
   bool fuses = true;
+  // Outputs that strides express on memory are views of it: for an engine that takes them so.
+  bool gives_views = false;
   // Makes kernels for parts of the symbols' ranges, where that pays.
   bool splits_ranges = true;
   // Makes kernels of elementwise chains that are not worth a launch, too.
@@ -32,6 +35,14 @@ struct Section {
   std::vector<int> operations;                   // ascending, the root among them
   std::vector<int> inputs;                       // values that it reads from memory, ascending
   std::vector<int> outputs;                      // values that it writes to memory
+};
+
+// An output of the segment that no kernel writes: it is elements of another value's memory.
+struct OutputView {
+  int operation = 0;  // that gives it
+  int value = 0;
+  int base = 0;  // in memory
+  View view;     // of the base's elements
 };
 
 // An operation that is no part of a section, and why.
@@ -57,6 +68,7 @@ struct Plan {
   };
   std::vector<Section> sections;
   std::vector<Refusal> refusals;
+  std::vector<OutputView> views;
   std::vector<FusionChoice> choices;
   std::vector<Step> order;
 };

@@ -9,6 +9,7 @@
 #include "client/graph/operators/op_table.h"
 #include "client/graph/operators/segment_check.h"
 #include "client/graph/operators/views.h"
+#include "client/graph/plan/output_views.h"
 #include "client/graph/plan/plan.h"
 #include "client/graph/segment/shape.h"
 
@@ -17,32 +18,6 @@ namespace {
 
 // What is fused is computed recursively, and has to fit into registers.
 constexpr int kSectionOperationsMax = 64;
-
-SectionType SectionTypeOf(OpCategory category, const LoweringRule* rule) {
-  if (rule != nullptr && rule->element == nullptr) return SectionType::kScatter;
-  switch (category) {
-    case OpCategory::kConstant:
-      return SectionType::kConstant;
-    case OpCategory::kMatMul:
-      return SectionType::kMatmul;
-    case OpCategory::kReduction:
-      return SectionType::kReduction;
-    case OpCategory::kNormalization:
-    case OpCategory::kFused:
-      return SectionType::kNormalization;
-    case OpCategory::kAttention:
-      return SectionType::kAttention;
-    case OpCategory::kShape:
-      return SectionType::kView;
-    case OpCategory::kMovement:
-    case OpCategory::kRope:
-      return SectionType::kGather;
-    case OpCategory::kConvolution:
-      return SectionType::kConvolution;
-    default:
-      return SectionType::kElementwise;
-  }
-}
 
 class Planner {
  public:
@@ -272,7 +247,8 @@ void Planner::Inline(int number) {
   std::vector<FusionChoice> choices;
   for (const int value : outputs) {
     if (value == kOmitted) continue;
-    if (ValueAt(value).is_output) return;
+    const bool is_view = config_.gives_views && !node.views.empty() && !ValueAt(value).strides;
+    if (ValueAt(value).is_output && !is_view) return;
     const std::vector<int>& readers = readers_[static_cast<size_t>(value)];
     if (node.has_loop && readers.size() > 1) return;
     for (const int reader : readers) choices.push_back(Choose(number, reader, value));
@@ -361,6 +337,7 @@ Plan Planner::Make() {
   for (const int number : order_) Classify(number);
   for (const int number : order_) Inline(number);
   AddSteps();
+  if (config_.gives_views) plan_.views = OutputViewsOf(segment_, plan_);
   return std::move(plan_);
 }
 

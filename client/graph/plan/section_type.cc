@@ -34,4 +34,30 @@ std::optional<SectionType> ParseSectionType(std::string_view name) {
   return std::nullopt;
 }
 
+SectionType SectionTypeOf(OpCategory category, const LoweringRule* rule) {
+  if (rule != nullptr && rule->element == nullptr) return SectionType::kScatter;
+  switch (category) {
+    case OpCategory::kConstant:
+      return SectionType::kConstant;
+    case OpCategory::kMatMul:
+      return SectionType::kMatmul;
+    case OpCategory::kReduction:
+      return SectionType::kReduction;
+    case OpCategory::kNormalization:
+    case OpCategory::kFused:
+      return SectionType::kNormalization;
+    case OpCategory::kAttention:
+      return SectionType::kAttention;
+    case OpCategory::kShape:
+      return SectionType::kView;
+    case OpCategory::kMovement:
+    case OpCategory::kRope:
+      return SectionType::kGather;
+    case OpCategory::kConvolution:
+      return SectionType::kConvolution;
+    default:
+      return SectionType::kElementwise;
+  }
+}
+
 }  // namespace kiln::graph

@@ -5,6 +5,9 @@
 #include <optional>
 #include <string_view>
 
+#include "client/graph/operators/lowering.h"
+#include "client/graph/operators/op_table.h"
+
 namespace kiln::graph {
 
 enum class SectionType : uint8_t {
@@ -33,5 +36,8 @@ struct SectionTypeFacts {
 
 const SectionTypeFacts& FactsOf(SectionType type);
 std::optional<SectionType> ParseSectionType(std::string_view name);
+
+// The type of an operation by itself. `rule`: null where nothing lowers it.
+SectionType SectionTypeOf(OpCategory category, const LoweringRule* rule);
 
 }  // namespace kiln::graph

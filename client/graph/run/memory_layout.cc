@@ -93,6 +93,11 @@ void MemoryLayout::AddBuffers(const KernelPlan& plan) {
       }
     }
   }
+  for (const OutputView& view : plan.plan().views) {
+    if (const int base = BufferOf(view.base); base >= 0) {
+      buffers_[static_cast<size_t>(base)].is_external = true;
+    }
+  }
   for (const KernelStep& step : plan.steps()) {
     if (!step.is_engines) continue;
     const Operation& operation = plan.segment().operations[static_cast<size_t>(step.operation)];

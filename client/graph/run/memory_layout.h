@@ -21,7 +21,8 @@ inline constexpr size_t kSlotsMax = 1024;
 // A value that a kernel reads or writes.
 struct PlanBuffer {
   int value = 0;
-  // Its address is the engine's: an input, a constant, an output, or shared with an engine's step.
+  // Its address is the engine's: an input, a constant, an output, what outputs are views of, or
+  // shared with an engine's step.
   bool is_external = false;
   bool is_written = false;    // by a kernel
   int slot = -1;              // in the workspace

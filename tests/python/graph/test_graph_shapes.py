@@ -78,3 +78,32 @@ def test_elements_of_constants_are_not_read_as_text():
     read = kiln.graph.Segment.from_json(segment.to_json())
     assert len(read._json("segment_get_description")) < 1000 < len(read.to_json())
     assert read.constants["w"].data == bytes(1 << 18)
+
+
+def turned_product():
+    segment = kiln.graph.Segment("turned")
+    rows = segment.symbol("rows", 1, 64)
+    product = segment.op("MatMul", segment.input("x", "f32", [rows, 12]), segment.input("w", "f32", [12, 5]))
+    segment.output(segment.op("Transpose", product), "y")
+    return segment, product.name
+
+
+def test_an_output_is_a_view_for_an_engine_that_takes_it(client, runtime, device, put):
+    segment, base = turned_product()
+    assert len(segment.plan(TARGET, keeps_small_sections=True).kernels) == 2 and segment.plan(TARGET).views == ()
+    plan = segment.plan(TARGET, keeps_small_sections=True, takes_views=True)
+    assert plan.views == (kiln.graph.View("y", base, kiln.graph.Size.of(0), (kiln.graph.Size.of(1), kiln.graph.Size.of(5))),)
+    assert len(plan.kernels) == 1 and f"y is {base} from element 0 on" in plan.explain() and plan.compile(client) == []
+    x, w, _ = gated_arrays(7)
+    arrays = {"x": put(x, "f32"), "w": put(w), base: put(np.zeros((7, 5), np.float32))}
+    bound = plan.bind(0, runtime=runtime)
+    assert bound.workspace_bytes({"rows": 7}) == 0
+    bound.execute(arrays, stream=device.queue)
+    device.finish()
+    view, = plan.views
+    memory = put.read(arrays[base]).reshape(-1)
+    steps = [4 * stride.evaluate({"rows": 7}) for stride in view.strides]
+    y = np.lib.stride_tricks.as_strided(memory[view.offset.evaluate({"rows": 7}):], (5, 7), steps)
+    np.testing.assert_allclose(y, (x @ w).T, rtol=1e-5, atol=1e-6)
+    with pytest.raises(kiln.LaunchError, match=f"buffer {base} has no address"):
+        bound.execute({**arrays, base: 0}, stream=device.queue)

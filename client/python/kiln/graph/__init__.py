@@ -20,7 +20,7 @@ from kiln.graph._arrays import TensorAddress
 from kiln.graph._size import Size
 from kiln.graph.bound import BoundPlan, ObservedSymbol
 from kiln.graph.compiling import FailedKernel, Preload
-from kiln.graph.plan import Buffer, Plan, PlannedKernel, Step
+from kiln.graph.plan import Buffer, Plan, PlannedKernel, Step, View
 from kiln.graph.segment import Segment
 from kiln.graph.value import Constant, Operation, Value
 
@@ -28,5 +28,5 @@ from_onnx = Segment.from_onnx
 
 __all__ = [
     "BoundPlan", "Buffer", "Constant", "FailedKernel", "ObservedSymbol", "Operation", "Plan", "PlannedKernel", "Preload", "Segment", "Size",
-    "Step", "TensorAddress", "Value", "from_onnx"
+    "Step", "TensorAddress", "Value", "View", "from_onnx"
 ]

@@ -39,14 +39,15 @@ Operation = _struct("Operation", input_count=c_uint32, name=c_char_p, inputs=POI
                     output_count=c_uint32, reserved=c_uint32, attributes=c_char_p, kept_because=c_char_p)
 SegmentInfo = _struct("SegmentInfo", symbols=c_uint32, values=c_uint32, operations=c_uint32, name=c_char_p)
 PlanOptions = _struct("PlanOptions", fast_math=c_uint32, target=c_char_p, compilers=c_char_p, forced=c_char_p, off=c_char_p,
-                      keeps_small_sections=c_uint32, no_fusion=c_uint32, no_splits=c_uint32, reserved=c_uint32)
-PlanInfo = _struct("PlanInfo", steps=c_uint32, kernels=c_uint32, buffers=c_uint32)
+                      keeps_small_sections=c_uint32, no_fusion=c_uint32, no_splits=c_uint32, takes_views=c_uint32)
+PlanInfo = _struct("PlanInfo", steps=c_uint32, kernels=c_uint32, buffers=c_uint32, views=c_uint32, reserved=c_uint32)
 Step = _struct("Step", is_engines=c_uint32, operation=c_int32, first_kernel=c_uint32, kernel_count=c_uint32, reserved=c_uint32,
                reason=c_char_p)
 Kernel = _struct("Kernel", num_warps=c_uint32, kind=c_char_p, target=c_char_p, entry=c_char_p, text=c_void_p, text_bytes=c_uint64,
                  threads=c_uint32, step=c_int32, why=c_char_p, split=c_char_p)
 Buffer = _struct("Buffer", value=c_int32, role=c_uint32, is_external=c_uint32, is_written=c_uint32, alignment=c_uint32, name=c_char_p,
                  type=c_char_p)
+View = _struct("View", value=c_int32, base=c_int32, rank=c_uint32, offset=c_char_p, strides=POINTER(c_char_p))
 Execution = _struct("Execution", first_step=c_uint32, step_count=c_uint32, buffer_count=c_uint32, buffers=POINTER(c_uint64),
                     symbols=POINTER(c_int64), symbol_count=c_uint32, reserved=c_uint32, workspace=c_uint64, workspace_bytes=c_uint64,
                     stream=c_void_p)
@@ -76,6 +77,7 @@ _FUNCTIONS = {
     "plan_get_kernel": (c_void_p, c_uint32, c_void_p),
     "plan_use_next_compiler": (c_void_p, c_uint32, c_char_p),
     "plan_get_buffer": (c_void_p, c_uint32, c_void_p),
+    "plan_get_view": (c_void_p, c_uint32, c_void_p),
     "bind": (c_void_p, c_void_p, c_int32, c_void_p),
     "bound_set_artifact": (c_void_p, c_uint32, c_void_p),
     "bound_prepare": (c_void_p,),

@@ -63,6 +63,16 @@ class Buffer:
     alignment: int
 
 
+@dataclass(frozen=True)
+class View:
+    """An output that no kernel writes: it is elements of the memory of `base`, another value, which the engine has. offset and strides are
+    in elements of `base`."""
+    name: str
+    base: str
+    offset: Size
+    strides: "Tuple[Size, ...]"
+
+
 class Plan:
     """Made by Segment.plan. Keeps what is compiled. Thread-safe; a compile and a preload at once do the work twice."""
 
@@ -73,6 +83,7 @@ class Plan:
         # Read once: a segment is for one thread at a time, a plan is not.
         values = segment._values()
         self._layouts = tuple((value.shape, value.strides) for value in values)
+        self._names = tuple(value.name for value in values)
         self._interface_names = {value.name for value in values if value.role}
         self._lock = threading.RLock()
         self._artifacts: "Dict[int, Tuple[str, Artifact]]" = {}
@@ -107,6 +118,12 @@ class Plan:
         """The values that are in memory."""
         with self._lock:
             return tuple(self._buffer(number) for number in range(self._info().buffers))
+
+    @property
+    def views(self) -> "Tuple[View, ...]":
+        """Outputs that are views of other values' memory. None without takes_views."""
+        with self._lock:
+            return tuple(self._view(number) for number in range(self._info().views))
 
     def manifest(self) -> "List[CompileRequest]":
         """A request for each kernel: for Client.compile_many on any machine, and for AsyncClient."""
@@ -190,6 +207,11 @@ class Plan:
         shape, strides = self._layouts[facts.value]
         return Buffer(c.text_of(facts.name), c.text_of(facts.type), shape, strides or _row_major(shape), c.role_of(facts.role),
                       bool(facts.is_external), bool(facts.is_written), facts.alignment)
+
+    def _view(self, number: int) -> View:
+        facts = self._get("plan_get_view", c.View(), number)
+        strides = tuple(Size.of(c.text_of(facts.strides[axis])) for axis in range(facts.rank))
+        return View(self._names[facts.value], self._names[facts.base], Size.of(c.text_of(facts.offset)), strides)
 
 
 def request_of(kernel: PlannedKernel) -> CompileRequest:

@@ -164,12 +164,13 @@ class Segment:
         return value
 
     def plan(self, target: str, *, compilers: Sequence[str] = (), forced: str = "", off: Sequence[str] = (), fast_math: bool = False,
-             fuses: bool = True, keeps_small_sections: bool = False, splits_ranges: bool = True) -> "Plan":
+             fuses: bool = True, keeps_small_sections: bool = False, takes_views: bool = False, splits_ranges: bool = True) -> "Plan":
         """What becomes of the segment on a target: "cuda:90", "hip:gfx942", "spirv:1.2".
 
         compilers: those there are, of "ptx", "cuda", "triton" and "opencl"; empty: all that make code for the target. forced: one for
             every kernel. off: types of sections that the engine keeps, as "attention" or "matmul".
         fast_math: approximations of the hardware where they are faster. fuses: False: a kernel for each operation.
+        takes_views: outputs that strides express on other memory are not written: Plan.views tells them.
         keeps_small_sections: makes kernels that are not worth a launch, too. splits_ranges: makes kernels for parts of the symbols'
             ranges, where that pays.
 
@@ -181,7 +182,8 @@ class Segment:
                                 forced=_validate.c_text(forced, "forced") or None, off=_names(off, "off"),
                                 fast_math=_validate.flag(fast_math, "fast_math"), no_fusion=not _validate.flag(fuses, "fuses"),
                                 keeps_small_sections=_validate.flag(keeps_small_sections, "keeps_small_sections"),
-                                no_splits=not _validate.flag(splits_ranges, "splits_ranges"))
+                                no_splits=not _validate.flag(splits_ranges, "splits_ranges"),
+                                takes_views=_validate.flag(takes_views, "takes_views"))
         return Plan(self, target, options)
 
     def _value(self, name: str, type: str, shape: Sequence[Extent], strides: Optional[Sequence[Extent]], role: int,
