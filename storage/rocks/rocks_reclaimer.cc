@@ -6,6 +6,12 @@
 #include "storage/rocks/rocks_options.h"
 
 namespace kiln {
+namespace {
+
+// Each takes a quarter of what is left and adds what it keeps, so four may not reach every file.
+constexpr int kQuartersMax = 8;
+
+}  // namespace
 
 RocksReclaimer::RocksReclaimer(RocksDatabase& database, uint64_t expected_bytes)
     : database_(database),
@@ -28,11 +34,11 @@ void RocksReclaimer::WaitForSpace() {
 }
 
 void RocksReclaimer::Reclaim() {
-  // The oldest quarter first: it has most of the garbage, and few live blobs, which are on the disk
-  // twice for a while. More where that was not enough.
-  for (const double share : {0.25, 0.5, 1.0}) {
+  // The oldest files have most of the garbage. A quarter at a time, since live blobs are on the
+  // disk twice until their old files are removed.
+  for (int quarter = 0; quarter < kQuartersMax; ++quarter) {
     if (stopping_ || GarbageBytes() <= garbage_bytes_max_) return;
-    const absl::Status status = database_.CollectGarbage(share, stopping_);
+    const absl::Status status = database_.CollectGarbage(0.25, stopping_);
     if (!status.ok()) {
       if (!stopping_) LogWarning("could not give back disk space", {{"error", Message(status)}});
       return;

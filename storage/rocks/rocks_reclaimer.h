@@ -13,7 +13,7 @@ namespace kiln {
 
 // Once garbage makes up a fifth of the expected size, rewrites the oldest blob files, where most of
 // the garbage is, on a thread of its own. The files stay below 1.3 times the limit, and below 1.8
-// times during the work where the disk keeps up: nothing slows the puts down.
+// times during the work: puts wait where the disk falls behind.
 //
 // Thread-safe. The destructor stops the work under way.
 class RocksReclaimer {
@@ -25,8 +25,8 @@ class RocksReclaimer {
   // Call after a removal with the number of live bytes. Cheap; does not wait for the work.
   void Consider(uint64_t live_bytes);
 
-  // Call before storing: waits where removals have outrun the work. In practice only a store with a
-  // tiny limit ever waits.
+  // Call before storing: waits where removals have outrun the work, as in a burst of puts into a
+  // full store on a slow disk.
   void WaitForSpace();
   void WaitUntilIdle() { work_.WaitUntilIdle(); }
 

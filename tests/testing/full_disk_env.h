@@ -1,31 +1,36 @@
-// A RocksDB environment whose disk fills up when told to.
+// A RocksDB environment whose disk fills up, or slows down, when told to.
 #pragma once
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace kiln {
 
 // Passes everything on to the real file system, except that while the disk is full nothing can be
-// appended and no file be made. Thread-safe.
+// appended and no file be made, and that blob files take some time for each byte. Thread-safe.
 class FullDiskFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   FullDiskFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
 
   const char* Name() const override { return "FullDiskFileSystem"; }
   void SetFull(bool is_full) { is_full_ = is_full; }
+  void SetBlobSpeed(uint64_t bytes_per_second) { blob_bytes_per_second_ = bytes_per_second; }
 
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* result,
                                     rocksdb::IODebugContext* debug) override {
     std::unique_ptr<rocksdb::FSWritableFile> file;
     rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &file, debug);
-    if (status.ok()) *result = std::make_unique<File>(std::move(file), is_full_);
+    if (status.ok()) {
+      *result = std::make_unique<File>(std::move(file), *this, name.ends_with(".blob"));
+    }
     return status;
   }
   rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options,
@@ -45,26 +50,38 @@ class FullDiskFileSystem final : public rocksdb::FileSystemWrapper {
 
   class File final : public rocksdb::FSWritableFileOwnerWrapper {
    public:
-    File(std::unique_ptr<rocksdb::FSWritableFile> file, const std::atomic<bool>& is_full)
-        : FSWritableFileOwnerWrapper(std::move(file)), is_full_(is_full) {}
+    File(std::unique_ptr<rocksdb::FSWritableFile> file, const FullDiskFileSystem& disk,
+         bool has_blobs)
+        : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk), has_blobs_(has_blobs) {}
 
     rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                              rocksdb::IODebugContext* debug) override {
-      if (is_full_) return Full();
+      if (disk_.is_full_) return Full();
+      Take(data.size());
       return FSWritableFileOwnerWrapper::Append(data, options, debug);
     }
     rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                              const rocksdb::DataVerificationInfo& verification,
                              rocksdb::IODebugContext* debug) override {
-      if (is_full_) return Full();
+      if (disk_.is_full_) return Full();
+      Take(data.size());
       return FSWritableFileOwnerWrapper::Append(data, options, verification, debug);
     }
 
    private:
-    const std::atomic<bool>& is_full_;
+    // The time that the disk takes for so many bytes.
+    void Take(size_t bytes) const {
+      const uint64_t speed = disk_.blob_bytes_per_second_;
+      if (!has_blobs_ || speed == 0) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(bytes * 1'000'000 / speed));
+    }
+
+    const FullDiskFileSystem& disk_;
+    const bool has_blobs_;
   };
 
   std::atomic<bool> is_full_ = false;
+  std::atomic<uint64_t> blob_bytes_per_second_ = 0;  // 0: as the file system does
 };
 
 // An environment over that file system. RocksDB recovers by itself only where the environment, and
@@ -75,6 +92,7 @@ class FullDiskEnv final : public rocksdb::EnvWrapper {
 
   const char* Name() const override { return "FullDiskEnv"; }
   void SetFull(bool is_full) { files_->SetFull(is_full); }
+  void SetBlobSpeed(uint64_t bytes_per_second) { files_->SetBlobSpeed(bytes_per_second); }
   rocksdb::Status GetFreeSpace(const std::string& path, uint64_t* free) override {
     return files_->GetFreeSpace(path, rocksdb::IOOptions(), free, nullptr);
   }
