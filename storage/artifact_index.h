@@ -43,7 +43,8 @@ struct ArtifactRecord {
   std::vector<StageReference> stages;  // in compile order; the last one is the final binary
   uint64_t compile_micros = 0;         // the cost of a miss; eviction weighs it
   int64_t created_unix_ms = 0;
-  // For ArtifactUsage in a put of a new key; the index does not keep it with the record.
+  // For ArtifactUsage in a put of a new key; the index does not keep them with the record.
+  std::string name = {};
   std::string options = {};
   // Lives as long as the record, so that a hit in memory decodes nothing.
   MadeOnce<RecordReading> reading = {};
@@ -68,6 +69,10 @@ struct ArtifactUsage {
   std::optional<uint32_t> uid = {};
   std::string job = {};
   std::string options = {};  // what lists show of the request
+  std::string name = {};     // of the kernel
+  int64_t created_unix_ms = 0;
+  // False: an earlier version of Kiln put it, so the record alone says name and time.
+  bool HasName() const { return !name.empty() || created_unix_ms != 0; }
 
   friend bool operator==(const ArtifactUsage&, const ArtifactUsage&) = default;
 };
@@ -76,13 +81,20 @@ struct ArtifactUsage {
 inline ArtifactUsage FirstUsage(const CallContext& context, const ArtifactRecord& record) {
   return {.uid = context.principal.uid,
           .job = context.job.substr(0, limits::kActivityJobBytesMax),
-          .options = record.options.substr(0, limits::kListedOptionsBytesMax)};
+          .options = record.options.substr(0, limits::kListedOptionsBytesMax),
+          .name = record.name.substr(0, limits::kListedNameBytesMax),
+          .created_unix_ms = record.created_unix_ms};
 }
 
 struct FoundArtifact {
   std::shared_ptr<const ArtifactRecord> record;
   ArtifactUsage usage;  // from Scan alone, so that a hit does not read it
   Tier tier = Tier::kMemory;
+};
+
+struct FoundUsage {
+  Digest key;
+  ArtifactUsage usage;
 };
 
 // Keys to records. Another thread may evict or quarantine a record's blobs at any time: a caller
@@ -108,6 +120,10 @@ class ArtifactIndex {
   virtual absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                           const std::optional<Digest>& after,
                                                           size_t limit) = 0;
+  // As Scan, in a tenth of the time: without records.
+  virtual absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext& context,
+                                                             const std::optional<Digest>& after,
+                                                             size_t limit) = 0;
   // A pinned artifact is never evicted. NOT_FOUND where there is no such record.
   virtual absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) = 0;
   // The composition, outermost first: "tiered(memory, quota(rocks))".

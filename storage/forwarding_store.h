@@ -35,6 +35,11 @@ class ForwardingStore : public Store {
                                                   size_t limit) override {
     return inner_->Scan(context, after, limit);
   }
+  absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext& context,
+                                                     const std::optional<Digest>& after,
+                                                     size_t limit) override {
+    return inner_->ScanUsages(context, after, limit);
+  }
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
     return inner_->SetPinned(context, key, pinned);
   }

@@ -145,6 +145,17 @@ absl::StatusOr<std::vector<FoundArtifact>> MemoryStore::Scan(const CallContext&,
   return found;
 }
 
+absl::StatusOr<std::vector<FoundUsage>> MemoryStore::ScanUsages(const CallContext& context,
+                                                                const std::optional<Digest>& after,
+                                                                size_t limit) {
+  KILN_ASSIGN_OR_RETURN(const auto artifacts, Scan(context, after, limit));
+  std::vector<FoundUsage> found;
+  for (const FoundArtifact& artifact : artifacts) {
+    found.push_back({artifact.record->key, artifact.usage});
+  }
+  return found;
+}
+
 absl::Status MemoryStore::SetPinned(const CallContext&, const Digest& key, bool pinned) {
   const MutexLock lock(mutex_);
   Entry* const entry = records_.Find(key);

@@ -40,6 +40,9 @@ class MemoryStore final : public Store {
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                   const std::optional<Digest>& after,
                                                   size_t limit) override;
+  absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext& context,
+                                                     const std::optional<Digest>& after,
+                                                     size_t limit) override;
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
   std::string Describe() const override { return "memory"; }
   StoreStats Stats() const override;

@@ -55,6 +55,12 @@ absl::StatusOr<std::vector<FoundArtifact>> WaitingStore::Scan(const CallContext&
   return Readable()->Scan(context, after, limit);
 }
 
+absl::StatusOr<std::vector<FoundUsage>> WaitingStore::ScanUsages(const CallContext& context,
+                                                                 const std::optional<Digest>& after,
+                                                                 size_t limit) {
+  return Readable()->ScanUsages(context, after, limit);
+}
+
 absl::Status WaitingStore::SetPinned(const CallContext& context, const Digest& key, bool pinned) {
   KILN_ASSIGN_OR_RETURN(const auto store, Writable());
   return store->SetPinned(context, key, pinned);

@@ -37,6 +37,9 @@ class WaitingStore final : public Store {
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                   const std::optional<Digest>& after,
                                                   size_t limit) override;
+  absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext& context,
+                                                     const std::optional<Digest>& after,
+                                                     size_t limit) override;
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
   // "waiting" until the store is open.
   std::string Describe() const override;

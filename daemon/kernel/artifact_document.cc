@@ -115,6 +115,7 @@ absl::StatusOr<ArtifactDocument> ParseDocument(std::string_view text) {
 ArtifactRecord MakeRecord(const Artifact& artifact) {
   ArtifactRecord record;
   record.key = artifact.key;
+  record.name = artifact.metadata.name;
   record.document = WriteDocument(artifact);
   if (const std::string* description = artifact.description.Get()) {
     record.description = kDescriptionVersion + *description;

@@ -8,6 +8,7 @@
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
 #include "storage/base/limits.h"
+#include "storage/index_peek.h"
 
 namespace kiln {
 namespace {
@@ -16,7 +17,7 @@ using NearestJson = nlohmann::ordered_json;
 // What decides the bytes, by what a person calls it.
 using RequestFields = std::map<std::string, std::string>;
 
-constexpr size_t kPageRecords = 512;
+constexpr size_t kPageUsages = 4096;
 constexpr size_t kDigestDigits = 12;
 constexpr char kSourcePaths[] = "source paths";
 
@@ -155,22 +156,98 @@ std::vector<RequestDifference> Compare(const RequestFields& asked, const Request
   return differences;
 }
 
+// An artifact of a kernel of the same name. The one to compare first comes first.
+struct Candidate {
+  size_t different_words = 0;  // of what lists show of the options
+  int64_t created_unix_ms = 0;
+  Digest key;
+
+  bool operator<(const Candidate& other) const {
+    return different_words != other.different_words ? different_words < other.different_words
+                                                    : created_unix_ms > other.created_unix_ms;
+  }
+};
+
+std::vector<std::string_view> WordsOf(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+// Words of one text that are not in the other.
+size_t CountDifferent(const std::vector<std::string_view>& asked, std::string_view stored) {
+  size_t common = 0;
+  const std::vector<std::string_view> others = WordsOf(stored);
+  for (const std::string_view word : others) {
+    if (std::find(asked.begin(), asked.end(), word) != asked.end()) ++common;
+  }
+  return others.size() + asked.size() - 2 * std::min(common, asked.size());
+}
+
 struct Search {
   const CallContext& context;
+  const Clock& clock;
+  ArtifactIndex& index;
   BlobStore& blobs;
   const Digest key;  // what was asked for may be stored by now
   const std::string name;
   const bool is_mangled;
+  const std::string options;
   const RequestFields asked;
   uint64_t request_bytes = 0;
+  size_t records_read = 0;
   NearestSearch result = {};
+
+  absl::Status Run() {
+    KILN_ASSIGN_OR_RETURN(std::vector<Candidate> candidates, Candidates());
+    const size_t compared = std::min(candidates.size(), limits::kNearestComparedMax);
+    std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(compared),
+                      candidates.end());
+    if (compared < candidates.size()) result.has_seen_all = false;
+    for (size_t i = 0; i < compared; ++i) {
+      KILN_RETURN_IF_ERROR(StillWanted(context, clock));
+      KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, candidates[i].key));
+      if (!found || Look(*found)) continue;
+      result.has_seen_all = false;
+      break;
+    }
+    return absl::OkStatus();
+  }
+
+  // Without reading their records.
+  absl::StatusOr<std::vector<Candidate>> Candidates() {
+    const std::vector<std::string_view> words = WordsOf(options);
+    std::vector<Candidate> candidates;
+    std::optional<Digest> after;
+    while (!result.has_seen_all && result.records < limits::kNearestUsagesMax) {
+      KILN_RETURN_IF_ERROR(StillWanted(context, clock));
+      KILN_ASSIGN_OR_RETURN(const auto page, index.ScanUsages(context, after, kPageUsages));
+      for (const auto& [stored, usage] : page) {
+        ++result.records;
+        if (stored == key || !MayBeNamed(stored, usage)) continue;
+        candidates.push_back({CountDifferent(words, usage.options), usage.created_unix_ms, stored});
+      }
+      result.has_seen_all = page.size() < kPageUsages;
+      if (!page.empty()) after = page.back().key;
+    }
+    return candidates;
+  }
+
+  bool MayBeNamed(const Digest& stored, const ArtifactUsage& usage) {
+    if (usage.HasName()) return IsNamed(usage.name, limits::kListedNameBytesMax);
+    if (++records_read > limits::kNearestRecordsMax) return false;
+    const auto found = Peek(context, index, stored);
+    if (!found.ok() || !*found) return false;
+    // Most are of other kernels; that their documents need not be parsed for.
+    return (*found)->record->document.find(name) != std::string::npos;
+  }
 
   // False: enough has been read.
   bool Look(const FoundArtifact& found) {
-    ++result.records;
-    if (found.record->key == key) return true;
-    // Most are of other kernels; that their documents need not be parsed for.
-    if (found.record->document.find(name) == std::string::npos) return true;
     const auto document = ParseDocument(found.record->document);
     if (!document.ok() || !IsNamed(document->metadata.name)) return true;
     const StageReference* request = FindStage(found.record->stages, kRequestStage);
@@ -183,8 +260,10 @@ struct Search {
     return true;
   }
 
-  bool IsNamed(const std::string& stored) const {
-    return stored == name || (is_mangled && stored.find(name) != std::string::npos);
+  // `bytes_max`: where `stored` is cut off.
+  bool IsNamed(std::string_view stored, size_t bytes_max = SIZE_MAX) const {
+    return stored == std::string_view(name).substr(0, bytes_max) ||
+           (is_mangled && stored.find(name) != std::string_view::npos);
   }
 
   void Weigh(const FoundArtifact& found, const ArtifactDocument& document,
@@ -207,23 +286,16 @@ absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Cloc
                                           ArtifactIndex& index, BlobStore& blobs,
                                           const CompileJob& asked) {
   Search search{context,
+                clock,
+                index,
                 blobs,
                 asked.key,
                 KernelNameOf(asked.request.source),
                 asked.request.source.kind == SourceKind::kCudaCxx,
+                ListOptions(asked.request).substr(0, limits::kListedOptionsBytesMax),
                 ParseFields(WriteRequest(asked)).value_or(RequestFields())};
   search.result.has_seen_all = search.name.empty();
-  std::optional<Digest> after;
-  for (size_t seen = 0; !search.result.has_seen_all && seen < limits::kNearestRecordsMax;
-       seen += kPageRecords) {
-    KILN_RETURN_IF_ERROR(StillWanted(context, clock));
-    KILN_ASSIGN_OR_RETURN(const auto page, index.Scan(context, after, kPageRecords));
-    for (const FoundArtifact& found : page) {
-      if (!search.Look(found)) return std::move(search.result);
-    }
-    search.result.has_seen_all = page.size() < kPageRecords;
-    if (!page.empty()) after = page.back().record->key;
-  }
+  KILN_RETURN_IF_ERROR(search.Run());
   return std::move(search.result);
 }
 

@@ -1,11 +1,15 @@
 #include "daemon/rpc/artifact_catalog.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
+#include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/index_peek.h"
 #include "storage/user_cache_record.h"
@@ -28,10 +32,10 @@ bool HasFilter(const admin::v1::ListArtifactsRequest& request) {
 }
 
 // Without reading its document.
-bool MayMatch(const FoundArtifact& found, const admin::v1::ListArtifactsRequest& request) {
-  const bool is_of_user =
-      !request.has_uid() || IsUserCacheKey(found.record->key) || found.usage.uid == request.uid();
-  return is_of_user && (request.job().empty() || found.usage.job == request.job());
+bool MayMatch(const Digest& key, const ArtifactUsage& usage,
+              const admin::v1::ListArtifactsRequest& request) {
+  const bool is_of_user = !request.has_uid() || IsUserCacheKey(key) || usage.uid == request.uid();
+  return is_of_user && (request.job().empty() || usage.job == request.job());
 }
 
 bool Matches(const admin::v1::ArtifactSummary& artifact,
@@ -44,6 +48,50 @@ bool Matches(const admin::v1::ArtifactSummary& artifact,
          artifact.name().find(request.kernel()) != std::string::npos &&
          IsOrBeginsWith(target, request.target(), ':') &&
          IsOrBeginsWith(artifact.toolchain(), request.toolchain(), '=');
+}
+
+using StoredAt = std::pair<int64_t, Digest>;
+
+// When each artifact was stored that the request's filters leave.
+absl::StatusOr<std::vector<StoredAt>> TimesOf(ArtifactIndex& index, const CallContext& context,
+                                              const admin::v1::ListArtifactsRequest& request) {
+  std::vector<StoredAt> times;
+  std::optional<Digest> after;
+  while (true) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    KILN_ASSIGN_OR_RETURN(const auto page, index.ScanUsages(context, after, limits::kListScanMax));
+    if (page.empty()) return times;
+    after = page.back().key;
+    for (const auto& [key, usage] : page) {
+      if (IsUserCacheKey(key) || !MayMatch(key, usage, request)) continue;
+      times.emplace_back(usage.created_unix_ms, key);
+      if (usage.HasName()) continue;
+      const auto found = Peek(context, index, key);
+      if (found.ok() && *found) times.back().first = (*found)->record->created_unix_ms;
+    }
+  }
+}
+
+absl::Status ListNewest(ArtifactIndex& index, const CallContext& context,
+                        const admin::v1::ListArtifactsRequest& request,
+                        admin::v1::ListArtifactsResponse& response) {
+  admin::v1::ListArtifactsRequest others = request;
+  others.clear_newest();
+  others.clear_uid();
+  others.clear_job();
+  if (others.ByteSizeLong() > 0 || request.newest() > limits::kListPageMax) {
+    return InvalidArgument("newest: at most {}, and with no other fields than uid and job",
+                           limits::kListPageMax);
+  }
+  KILN_ASSIGN_OR_RETURN(std::vector<StoredAt> times, TimesOf(index, context, request));
+  const size_t count = std::min<size_t>(request.newest(), times.size());
+  std::partial_sort(times.begin(), times.begin() + static_cast<ptrdiff_t>(count), times.end(),
+                    std::greater<>());
+  for (size_t i = 0; i < count; ++i) {
+    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, times[i].second));
+    if (found) Summarize(*found, *response.add_artifacts());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -85,6 +133,7 @@ absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& c
 absl::Status ListArtifacts(ArtifactIndex& index, const CallContext& context,
                            const admin::v1::ListArtifactsRequest& request,
                            admin::v1::ListArtifactsResponse& response) {
+  if (request.newest() > 0) return ListNewest(index, context, request, response);
   KILN_ASSIGN_OR_RETURN(const KeyRange range, KeysBeginningWith(request.key_prefix()));
   std::optional<Digest> after;
   if (!request.after().empty()) {
@@ -100,7 +149,7 @@ absl::Status ListArtifacts(ArtifactIndex& index, const CallContext& context,
     KILN_ASSIGN_OR_RETURN(const ArtifactPage page, ReadPage(index, context, range, after, read));
     for (const FoundArtifact& found : page.artifacts) {
       after = found.record->key;
-      if (!MayMatch(found, request)) continue;
+      if (!MayMatch(*after, found.usage, request)) continue;
       admin::v1::ArtifactSummary& artifact = *response.add_artifacts();
       Summarize(found, artifact);
       if (!Matches(artifact, request)) response.mutable_artifacts()->RemoveLast();

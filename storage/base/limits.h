@@ -36,10 +36,14 @@ inline constexpr size_t kStagesMax = 16;
 inline constexpr size_t kLookupKeysMax = 4096;
 // Requests in flight on one stream. The daemon reads no more until an answer has left.
 inline constexpr size_t kStreamInFlightMax = 64;
-// A search for the nearest artifact reads this many records (a tenth of a second), and this many
-// bytes of requests of kernels with the same name.
-inline constexpr size_t kNearestRecordsMax = 16'384;
+// A search for the nearest artifact looks at this many artifacts (some tenths of a second),
+// compares the requests of this many of a kernel with the same name, and reads this many bytes of
+// them.
+inline constexpr size_t kNearestUsagesMax = 262'144;
+inline constexpr size_t kNearestComparedMax = 256;
 inline constexpr size_t kNearestRequestBytesMax = 32 * kMiB;
+// Records that it reads because an earlier version of Kiln has stored them.
+inline constexpr size_t kNearestRecordsMax = 16'384;
 // Searches that wait or run at once: a thousand ranks may miss the same kernel.
 inline constexpr size_t kNearestSearchesMax = 16;
 inline constexpr size_t kNearestValueBytesMax = 256;  // of one value in the answer
@@ -203,8 +207,9 @@ inline constexpr size_t kActivityUsersMax = 256;
 inline constexpr size_t kActivityJobsPerUserMax = 32;
 inline constexpr size_t kActivityJobBytesMax = 128;  // longer names are cut
 inline constexpr size_t kActivityDaysMax = 90;
-// What a list of artifacts says about options.
+// What a list of artifacts says about options, and the beginning of a kernel's name that is listed.
 inline constexpr size_t kListedOptionsBytesMax = 256;
+inline constexpr size_t kListedNameBytesMax = 512;
 // Numbers of users that did nothing for so long are no longer kept apart after a restart.
 inline constexpr auto kActivityAge = std::chrono::hours(24 * 90);
 // How often what was counted is written; a crash loses no more.

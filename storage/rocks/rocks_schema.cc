@@ -40,6 +40,8 @@ std::string EncodeUsage(const ArtifactUsage& usage) {
     writer.Number(*usage.uid);
     writer.String(usage.job);
     writer.String(usage.options);
+    writer.String(usage.name);
+    writer.Number(usage.created_unix_ms);
   }
   return writer.Take();
 }
@@ -54,6 +56,10 @@ std::optional<ArtifactUsage> DecodeUsage(std::string_view bytes) {
     usage.uid = reader.Number<uint32_t>();
     usage.job = reader.String();
     usage.options = reader.String();
+  }
+  if (reader.ok() && !reader.AtEnd()) {
+    usage.name = reader.String();
+    usage.created_unix_ms = reader.Number<int64_t>();
   }
   return IfWhole(reader, usage);
 }

@@ -15,9 +15,9 @@ namespace kiln {
 
 // Raised with every change that an older program would misread. Version 2 added user cache entries,
 // which an older program would publish to everybody. Version 3 added descriptions to records, which
-// an older program would take for damaged. Version 4 added user, job and options to usages, which
-// an older program would lose together with the pins.
-inline constexpr uint32_t kRocksSchemaVersion = 4;
+// an older program would take for damaged. Version 4 added user, job and options to usages, and
+// version 5 name and time, which an older program would lose together with the pins.
+inline constexpr uint32_t kRocksSchemaVersion = 5;
 
 // Column families. kDefault is empty; RocksDB requires it.
 enum class RocksFamily : size_t {

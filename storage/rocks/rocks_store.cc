@@ -130,11 +130,15 @@ ArtifactUsage RocksStore::ReadUsage(const Digest& key) const {
   const auto row = database_->Get(RocksFamily::kAccess, key.Bytes());
   // A damaged row loses uses and at worst a pin. The artifact is still right.
   if (row.ok() && row->has_value()) usage = DecodeUsage(**row).value_or(usage);
+  AddPendingUses(key, usage);
+  return usage;
+}
+
+void RocksStore::AddPendingUses(const Digest& key, ArtifactUsage& usage) const {
   const MutexLock lock(uses_mutex_);
   const UseCount pending = uses_.Pending(key);
   usage.hits += pending.uses;
   usage.last_use_unix_ms = std::max(usage.last_use_unix_ms, pending.last_use_unix_ms);
-  return usage;
 }
 
 void RocksStore::ForgetUses(const Digest& key) {
@@ -241,6 +245,23 @@ absl::StatusOr<std::vector<FoundArtifact>> RocksStore::Scan(const CallContext&,
         {std::make_shared<const ArtifactRecord>(*std::move(record)), ReadUsage(*key), Tier::kDisk});
   }
   for (const Digest& key : damaged) QuarantineRecord(key);
+  return found;
+}
+
+absl::StatusOr<std::vector<FoundUsage>> RocksStore::ScanUsages(const CallContext&,
+                                                               const std::optional<Digest>& after,
+                                                               size_t limit) {
+  std::vector<FoundUsage> found;
+  const std::string from = after ? std::string(after->Bytes()) : std::string();
+  for (RocksWalk rows(database_->Iterate(RocksFamily::kAccess), from);
+       rows.Valid() && found.size() < limit; rows.Next()) {
+    if (rows.key() == from) continue;
+    const auto key = Digest::FromBytes(rows.key());
+    auto usage = DecodeUsage(rows.value());
+    if (!key.ok() || !usage) continue;
+    AddPendingUses(*key, *usage);
+    found.push_back({*key, *std::move(usage)});
+  }
   return found;
 }
 

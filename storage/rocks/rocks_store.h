@@ -55,6 +55,9 @@ class RocksStore final : public Store {
   absl::StatusOr<std::vector<FoundArtifact>> Scan(const CallContext& context,
                                                   const std::optional<Digest>& after,
                                                   size_t limit) override;
+  absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext& context,
+                                                     const std::optional<Digest>& after,
+                                                     size_t limit) override;
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override;
   std::string Describe() const override { return "rocks"; }
   StoreStats Stats() const override;
@@ -84,6 +87,8 @@ class RocksStore final : public Store {
   absl::StatusOr<bool> HoldsBlob(const Digest& digest) const;
   absl::StatusOr<Blob> ReadBlob(const Digest& digest) const;
   ArtifactUsage ReadUsage(const Digest& key) const;
+  // Those that are not written yet.
+  void AddPendingUses(const Digest& key, ArtifactUsage& usage) const;
   void ForgetUses(const Digest& key);
 
   void QuarantineRecord(const Digest& key);

@@ -117,6 +117,8 @@ void Fill(const std::string& path, const std::string& store_path, size_t count) 
     const CompileJobPtr job = OrDie(resolver.Resolve(OrDie(FromProto(Variant(request, i)))));
     ArtifactRecord record;
     record.key = job->key;
+    record.name = described.metadata().name();
+    record.options = ListOptions(job->request);
     record.document = std::string(hot.document());
     record.description = description;
     record.compile_micros = 20'000;

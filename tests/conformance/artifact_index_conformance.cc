@@ -115,6 +115,7 @@ TEST_P(ArtifactIndexConformance, UsesCountedElsewhereAreAdded) {
 
 TEST_P(ArtifactIndexConformance, NotesForWhomItWasPutFirst) {
   MadeArtifact made = MakeArtifact("kernel");
+  made.record.name = "softmax";
   made.record.options = "BLOCK=64";
   CallContext context;
   context.principal.uid = 1000;
@@ -126,6 +127,30 @@ TEST_P(ArtifactIndexConformance, NotesForWhomItWasPutFirst) {
   EXPECT_EQ(usage.uid, 1000u);
   EXPECT_EQ(usage.job, "train");
   EXPECT_EQ(usage.options, "BLOCK=64");
+  EXPECT_EQ(usage.name, "softmax");
+  EXPECT_EQ(usage.created_unix_ms, made.record.created_unix_ms);
+}
+
+TEST_P(ArtifactIndexConformance, UsagesAreThoseOfAllRecordsInOrder) {
+  for (int i = 0; i < 5; ++i) Put(MakeArtifact(std::to_string(i)));
+  ASSERT_TRUE(index().SetPinned(context_, MadeKey("2"), true).ok());
+  ASSERT_TRUE(index().Remove(context_, MadeKey("3")).ok());
+  std::vector<FoundUsage> usages;
+  std::optional<Digest> after;
+  while (true) {
+    const auto page = index().ScanUsages(context_, after, 3);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_LE(page->size(), 3u);
+    if (page->empty()) break;
+    after = page->back().key;
+    usages.insert(usages.end(), page->begin(), page->end());
+  }
+  const auto all = ScanAll();
+  ASSERT_EQ(usages.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(usages[i].key, all[i].record->key);
+    EXPECT_EQ(usages[i].usage, all[i].usage);
+  }
 }
 
 TEST_P(ArtifactIndexConformance, PuttingAgainReplacesAndDropsWhatOnlyTheOldOneHad) {

@@ -141,12 +141,14 @@ Json ExplanationJson(const Explanation& explanation) {
   return json;
 }
 
-// Artifacts that were compiled for the job, or all; without entries of users' own namespaces.
-absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const std::string& job,
+// Artifacts that were compiled for the job, or all, or the last; without entries of users' own
+// namespaces.
+absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const WhyArguments& arguments,
                                                Session& session) {
   std::vector<Artifact> all;
   admin::v1::ListArtifactsRequest request;
-  request.set_job(job);
+  request.set_job(arguments.job);
+  request.set_newest(arguments.last_miss ? 1 : 0);
   do {
     KILN_ASSIGN_OR_RETURN(const auto page,
                           admin.ListArtifacts(session.Call(kQuestionTime), request));
@@ -164,10 +166,11 @@ absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const std::st
 absl::StatusOr<std::vector<Artifact>> ChosenArtifacts(const WhyArguments& arguments,
                                                       AdminClient& admin, Session& session) {
   if (arguments.key.empty() || admin.is_own()) {
-    KILN_ASSIGN_OR_RETURN(std::vector<Artifact> all, Compiled(admin, arguments.job, session));
+    KILN_ASSIGN_OR_RETURN(std::vector<Artifact> all, Compiled(admin, arguments, session));
     std::erase_if(all, [&arguments](const Artifact& one) {
       return one.name() != arguments.key && !Hex(one.key()).starts_with(arguments.key);
     });
+    // An earlier daemon lists all.
     if (arguments.last_miss && all.size() > 1) all.resize(1);
     return all;
   }
@@ -213,7 +216,8 @@ void AddWhy(CommandParser& parser) {
       "why", "Say why a kernel was compiled: what was stored, and what differs", RunWhy);
   command.Add("KEY", arguments.key, kKeyHelp);
   command.AddFlag("--last-miss", arguments.last_miss, "The kernel that was compiled last");
-  command.Add("--job", arguments.job, "Everything that was compiled for this job, newest first");
+  command.Add("--job", arguments.job,
+              "Everything that was compiled first for this job, newest first");
 }
 
 }  // namespace kiln::cli

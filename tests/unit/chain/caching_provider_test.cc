@@ -45,6 +45,11 @@ class FaultyIndex final : public ArtifactIndex {
                                                   size_t limit) override {
     return index_.Scan(context, after, limit);
   }
+  absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext& context,
+                                                     const std::optional<Digest>& after,
+                                                     size_t limit) override {
+    return index_.ScanUsages(context, after, limit);
+  }
   absl::Status SetPinned(const CallContext& context, const Digest& key, bool pinned) override {
     return index_.SetPinned(context, key, pinned);
   }

@@ -43,6 +43,8 @@ class NearestArtifactTest : public ::testing::Test {
     artifact.provenance.toolchain = "fake==1.0";
     ArtifactRecord record = MakeRecord(artifact);
     record.created_unix_ms = created_unix_ms;
+    record.options = ListOptions(job.request);
+    if (created_unix_ms == 0) record.name.clear();  // as an earlier version put it
     std::vector<Blob> blobs;
     for (const StageBlob& stage : artifact.stages) blobs.push_back(stage.blob);
     if (keeps_request) {
@@ -194,6 +196,34 @@ TEST_F(NearestArtifactTest, ALimitOfWhatIsReadIsSaid) {
   const NearestSearch search = Find(Job());
   EXPECT_TRUE(search.nearest);
   EXPECT_FALSE(search.has_seen_all);
+}
+
+TEST_F(NearestArtifactTest, OfManyThoseWhoseOptionsAreMostAlikeAreCompared) {
+  const auto differing = [](int warps, int stages, int number) {
+    return [=](CompileJob& job) {
+      job.request.launch.num_warps = warps;
+      job.request.launch.num_stages = stages;
+      job.request.source.text += fmt::format("// {}", number);
+    };
+  };
+  const Digest near = Store(differing(8, 3, -1), 1);
+  for (size_t i = 0; i < limits::kNearestComparedMax; ++i) {
+    Store(differing(2, 4, static_cast<int>(i)), 2);
+  }
+  const NearestSearch search = Find(Job(differing(8, 2, -1)));
+  EXPECT_EQ(search.nearest->key, near);
+  EXPECT_EQ(search.records, limits::kNearestComparedMax + 1);
+  EXPECT_FALSE(search.has_seen_all);
+}
+
+TEST_F(NearestArtifactTest, WhatAnEarlierVersionStoredIsFoundByItsRecord) {
+  const Digest earlier = Store([](CompileJob& job) { job.request.launch.num_warps = 8; }, 0);
+  const NearestSearch search = Find(Job());
+  ASSERT_TRUE(search.nearest);
+  EXPECT_EQ(search.nearest->key, earlier);
+  EXPECT_FALSE(Find(Job([](CompileJob& job) {
+                 job.request.source.text = "tt.func public @other() {}";
+               })).nearest);
 }
 
 TEST_F(NearestArtifactTest, CancellationEndsTheSearch) {

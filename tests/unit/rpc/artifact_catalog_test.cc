@@ -180,5 +180,38 @@ TEST_F(ArtifactCatalogTest, RecordWithoutAReadableDocumentIsListedByTheRest) {
   EXPECT_FALSE(summary.has_target());
 }
 
+TEST_F(ArtifactCatalogTest, TheNewestAreThoseThatWereStoredLast) {
+  const std::vector<std::pair<std::string, int64_t>> times = {
+      {"aa", 5}, {"bb", 7}, {"cc", 0}, {"dd", 6}};
+  for (const auto& [digits, created] : times) {
+    MadeArtifact made = MakeArtifact(digits);
+    made.record.key = Key(digits);
+    made.record.created_unix_ms = created;
+    CallContext context;
+    context.principal.uid = digits == "bb" ? 1 : 2;
+    ASSERT_TRUE(store_.index().Put(context, made.record, made.blobs).ok());
+  }
+  admin::v1::ListArtifactsRequest request;
+  const auto keys = [&] {
+    admin::v1::ListArtifactsResponse response;
+    EXPECT_TRUE(ListArtifacts(store_.index(), {}, request, response).ok());
+    EXPECT_EQ(response.next(), "");
+    std::vector<std::string> found;
+    for (const auto& one : response.artifacts()) {
+      found.push_back(Digest::FromBytes(one.key())->Hex().substr(0, 2));
+    }
+    return found;
+  };
+  request.set_newest(2);
+  EXPECT_THAT(keys(), ElementsAre("bb", "dd"));
+  request.set_newest(100);
+  EXPECT_THAT(keys(), ElementsAre("bb", "dd", "aa", "cc"));
+  request.set_uid(2);
+  EXPECT_THAT(keys(), ElementsAre("dd", "aa", "cc"));
+  request.set_kernel("other fields");
+  admin::v1::ListArtifactsResponse refused;
+  EXPECT_TRUE(absl::IsInvalidArgument(ListArtifacts(store_.index(), {}, request, refused)));
+}
+
 }  // namespace
 }  // namespace kiln

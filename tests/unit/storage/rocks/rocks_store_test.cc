@@ -205,6 +205,23 @@ TEST_F(RocksStoreTest, TheQuarantineIsBounded) {
   EXPECT_EQ(rows, limits::kQuarantinedMax);
 }
 
+TEST_F(RocksStoreTest, UsagesOfVersionFourHaveNoNameAndKeepTheRest) {
+  const MadeArtifact made = MakeArtifact("earlier");
+  ASSERT_TRUE(Put(made).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    std::string row = EncodeUsage({.hits = 3, .pinned = true, .uid = 7, .job = "train"});
+    row.resize(row.size() - sizeof(uint32_t) - sizeof(int64_t));  // no name, no time
+    batch.Put(RocksFamily::kAccess, made.record.key.Bytes(), row);
+  });
+  const auto usages = store().index().ScanUsages(context_, std::nullopt, 10);
+  ASSERT_TRUE(usages.ok() && usages->size() == 1);
+  const ArtifactUsage& usage = usages->front().usage;
+  EXPECT_FALSE(usage.HasName());
+  EXPECT_EQ(usage.hits, 3u);
+  EXPECT_TRUE(usage.pinned);
+  EXPECT_EQ(usage.job, "train");
+}
+
 TEST_F(RocksStoreTest, RecordsAndBlobsBeyondTheLimitsAreRefused) {
   MadeArtifact made = MakeArtifact("large");
   made.record.document.assign(limits::kRecordBytesMax, 'd');
