@@ -5,8 +5,16 @@
 
 #include "daemon/rpc/rpc_dependencies.h"
 #include "kiln/admin/v1/admin_service.pb.h"
+#include "storage/artifact_index.h"
 
 namespace kiln {
+
+// What an artifact takes in a bundle, before compression.
+inline size_t BundledBytes(const ArtifactRecord& record) {
+  size_t bytes = record.document.size();
+  for (const StageReference& stage : record.stages) bytes += stage.size_bytes;
+  return bytes;
+}
 
 // Errors: INVALID_ARGUMENT for what is no key, or too many; the store's.
 absl::Status ExportArtifacts(const RpcDependencies& parts, const CallContext& context,

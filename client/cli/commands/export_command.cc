@@ -1,7 +1,7 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +16,8 @@
 #include "client/cli/requests/own_entries.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
+#include "storage/base/clock.h"
+#include "storage/base/digest.h"
 #include "storage/base/limits.h"
 #include "storage/base/mutex.h"
 
@@ -35,26 +37,6 @@ struct Chosen {
   std::vector<std::string> keys;
   std::vector<std::string> missing;  // kernels that are not stored, and why
 };
-
-absl::StatusOr<Chosen> Listed(AdminClient& admin, const ExportArguments& arguments,
-                              Session& session) {
-  Chosen chosen;
-  admin::v1::ListArtifactsRequest request;
-  request.set_job(arguments.job);
-  do {
-    KILN_ASSIGN_OR_RETURN(const auto page,
-                          admin.ListArtifacts(session.Call(kQuestionTime), request));
-    for (const admin::v1::ArtifactSummary& one : page.artifacts()) {
-      const std::vector<std::string>& targets = arguments.targets;
-      const bool is_wanted =
-          targets.empty() ||
-          std::find(targets.begin(), targets.end(), TargetName(one.target())) != targets.end();
-      if (is_wanted && !one.has_own_uid()) chosen.keys.push_back(one.key());
-    }
-    request.set_after(page.next());
-  } while (!request.after().empty());
-  return chosen;
-}
 
 // Asks for each request of the manifests, and has nothing compiled.
 absl::StatusOr<Chosen> Named(const ExportArguments& arguments, Session& session) {
@@ -105,34 +87,118 @@ absl::StatusOr<Chosen> Named(const ExportArguments& arguments, Session& session)
   return chosen;
 }
 
-// What became of the keys.
+using ExportRequest = admin::v1::ExportArtifactsRequest;
+
+// What is still to be asked for, in parts that calls under way at once take.
+struct Wanted {
+  std::vector<std::string> keys;
+  std::vector<ExportRequest> ranges;  // of all keys
+
+  // REQUIRES: something is.
+  ExportRequest Take() {
+    if (keys.empty()) {
+      ExportRequest range = std::move(ranges.back());
+      ranges.pop_back();
+      return range;
+    }
+    ExportRequest named;
+    for (size_t i = 0; i < limits::kBundleKeysMax && !keys.empty(); ++i) {
+      named.add_keys(std::move(keys.back()));
+      keys.pop_back();
+    }
+    return named;
+  }
+  // What the answer leaves of the request.
+  absl::Status PutBack(ExportRequest request, const admin::v1::ExportArtifactsResponse& answer) {
+    const bool is_stuck = request.keys().empty()
+                              ? !answer.next().empty() && answer.next() <= request.after()
+                              : answer.unanswered_keys_size() >= request.keys_size();
+    if (is_stuck) return Internal("the daemon's answer brings nothing");
+    keys.insert(keys.end(), answer.unanswered_keys().begin(), answer.unanswered_keys().end());
+    if (answer.next().empty()) return absl::OkStatus();
+    request.set_after(answer.next());
+    ranges.push_back(std::move(request));
+    return absl::OkStatus();
+  }
+};
+
+// The daemon makes two blocks at once.
+constexpr size_t kCallsMax = 2;
+
+Wanted AllOf(const ExportArguments& arguments) {
+  Wanted wanted;
+  std::string after;
+  for (size_t i = 1; i <= kCallsMax; ++i) {
+    ExportRequest range;
+    range.set_job(arguments.job);
+    for (const std::string& target : arguments.targets) range.add_targets(target);
+    range.set_after(after);
+    after.assign(Digest::kSizeBytes, '\xff');
+    after.front() = static_cast<char>(256 * i / kCallsMax - 1);
+    range.set_last(after);
+    wanted.ranges.push_back(std::move(range));
+  }
+  return wanted;
+}
+
+// What became of the artifacts.
 struct Counts {
   uint64_t gone = 0;
   uint64_t too_large = 0;
 };
 
-absl::StatusOr<Counts> Write(AdminClient& admin, std::vector<std::string> keys,
-                             BundleWriter& writer, Session& session) {
-  Progress progress(session.console(), SystemClock(), keys.size(), std::chrono::seconds(10));
-  Counts counts;
-  for (size_t begin = 0; begin < keys.size();) {
-    const size_t end = std::min(begin + limits::kBundleKeysMax, keys.size());
-    admin::v1::ExportArtifactsRequest request;
-    for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
-    KILN_ASSIGN_OR_RETURN(auto answer, admin.ExportArtifacts(session.Call(), request));
-    const auto left = static_cast<size_t>(answer.unanswered_keys_size());
-    if (left >= end - begin) return Internal("the daemon answered none of {} keys", left);
-    begin = end - left;
-    counts.gone += static_cast<uint64_t>(answer.missing_keys_size());
-    counts.too_large += static_cast<uint64_t>(answer.too_large_keys_size());
-    for (v1::BundleArtifact& artifact : *answer.mutable_artifacts()) {
-      KILN_ASSIGN_OR_RETURN(const bool has_room, CannotRun(writer.Add(std::move(artifact))));
-      if (!has_room) ++counts.too_large;
-    }
-    progress.Update(begin, FormatBytes(writer.bytes()));
+// Writes what is wanted, in no order.
+class Exporter {
+ public:
+  Exporter(AdminClient& admin, Wanted wanted, BundleWriter& writer, Session& session)
+      : admin_(admin), writer_(writer), session_(session), wanted_(std::move(wanted)) {
+    if (!wanted_.keys.empty()) total_ = wanted_.keys.size();
   }
-  return counts;
-}
+
+  absl::StatusOr<Counts> Run() {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kCallsMax; ++i) threads.emplace_back([this] { AskOn(); });
+    for (std::thread& thread : threads) thread.join();
+    const MutexLock lock(mutex_);
+    KILN_RETURN_IF_ERROR(status_);
+    return counts_;
+  }
+
+ private:
+  // Until nothing is left for this thread.
+  void AskOn() {
+    MutexLock lock(mutex_);
+    while (status_.ok() && !(wanted_.keys.empty() && wanted_.ranges.empty())) {
+      ExportRequest request = wanted_.Take();
+      lock.Unlock();
+      const auto answer = admin_.ExportArtifacts(session_.Call(), request);
+      lock.Lock();
+      status_.Update(answer.ok() ? Write(std::move(request), *answer) : answer.status());
+    }
+  }
+
+  absl::Status Write(ExportRequest request, const admin::v1::ExportArtifactsResponse& answer)
+      KILN_REQUIRES(mutex_) {
+    counts_.gone += static_cast<uint64_t>(answer.missing_keys_size());
+    counts_.too_large += static_cast<uint64_t>(answer.too_large_keys_size());
+    if (!answer.frame().empty()) {
+      KILN_RETURN_IF_ERROR(CannotRun(writer_.Add(answer.frame(), answer.artifacts())));
+    }
+    progress_.Update(writer_.artifacts(), FormatBytes(writer_.bytes()));
+    return wanted_.PutBack(std::move(request), answer);
+  }
+
+  AdminClient& admin_;
+  BundleWriter& writer_;
+  Session& session_;
+  std::optional<uint64_t> total_;
+  Mutex mutex_;
+  absl::Status status_ KILN_GUARDED_BY(mutex_);
+  Wanted wanted_ KILN_GUARDED_BY(mutex_);
+  Counts counts_ KILN_GUARDED_BY(mutex_);
+  Progress progress_ KILN_GUARDED_BY(mutex_){session_.console(), SystemClock(), total_,
+                                             std::chrono::seconds(10)};
+};
 
 ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Counts& counts,
                 const BundleWriter& writer, Session& session) {
@@ -198,12 +264,15 @@ absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& se
     KILN_ASSIGN_OR_RETURN(key, CannotRun(SigningKey::Read(arguments.key)));
   }
   KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
-  KILN_ASSIGN_OR_RETURN(Chosen chosen, arguments.files.empty() ? Listed(*admin, arguments, session)
-                                                               : Named(arguments, session));
+  Chosen chosen;
+  if (!arguments.files.empty()) {
+    KILN_ASSIGN_OR_RETURN(chosen, Named(arguments, session));
+  }
   KILN_ASSIGN_OR_RETURN(const auto writer,
                         CannotRun(BundleWriter::Create(arguments.output, std::move(key))));
+  Wanted wanted = arguments.files.empty() ? AllOf(arguments) : Wanted{std::move(chosen.keys), {}};
   KILN_ASSIGN_OR_RETURN(const Counts counts,
-                        Write(*admin, std::move(chosen.keys), *writer, session));
+                        Exporter(*admin, std::move(wanted), *writer, session).Run());
   KILN_RETURN_IF_ERROR(CannotRun(AddManifest(arguments, *writer, session)));
   KILN_RETURN_IF_ERROR(CannotRun(writer->Finish()));
   return Report(arguments, chosen, counts, *writer, session);

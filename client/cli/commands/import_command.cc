@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,10 +15,8 @@
 #include "client/cli/output/unfinished_file.h"
 #include "client/cli/requests/bundle_reader.h"
 #include "client/rpc/admin_client.h"
-#include "kiln/v1/bundle.pb.h"
 #include "storage/base/clock.h"
-#include "storage/base/limits.h"
-#include "storage/bundle/zstd_frame.h"
+#include "storage/base/mutex.h"
 
 namespace kiln::cli {
 namespace {
@@ -84,34 +83,87 @@ struct Imported {
   }
 };
 
-// The daemon checks the signature of each block. So what is read here of a block was signed.
-absl::Status ImportAll(BundleReader& bundle, AdminClient& admin, Session& session,
-                       UnfinishedFile* manifest, Imported& imported) {
-  Progress progress(session.console(), SystemClock(), std::nullopt, std::chrono::seconds(10));
-  while (true) {
-    KILN_ASSIGN_OR_RETURN(std::optional<BundleFrame> block, bundle.Next());
-    if (!block) break;
-    if (imported.end) return DataLoss("the bundle is damaged: it goes on behind its end");
-    admin::v1::ImportBlockRequest request;
-    request.set_bundle(bundle.id());
-    request.set_number(block->number);
-    request.set_frame(std::move(block->frame));
-    request.set_signature(std::move(block->signature));
-    KILN_ASSIGN_OR_RETURN(const auto answer, admin.ImportBlock(session.Call(), request));
-    progress.Clear();
-    for (const auto& one : answer.artifacts()) imported.Count(one, session.console());
-    progress.Update(imported.all(), "");
-    KILN_ASSIGN_OR_RETURN(const std::string content,
-                          DecompressFrame(request.frame(), limits::kBundleBlockBytesMax));
-    v1::BundleBlock read;
-    if (!read.ParseFromString(content)) return DataLoss("the bundle is damaged");
-    if (manifest != nullptr) KILN_RETURN_IF_ERROR(CannotRun(manifest->Write(read.manifest())));
-    if (read.has_end()) imported.end = read.end().artifacts();
+// Two blocks at once, as many as the daemon stores at once. The daemon checks the signature of
+// each, so what it answers of a block was signed.
+class Importer {
+ public:
+  // `manifest`: where the manifest of the bundle goes, or null.
+  Importer(BundleReader& bundle, AdminClient& admin, Session& session, UnfinishedFile* manifest)
+      : admin_(admin), session_(session), bundle_(bundle), manifest_(manifest) {}
+
+  // What came in is in `imported`, whatever is returned.
+  absl::Status Run(Imported& imported) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) threads.emplace_back([this] { SendOn(); });
+    for (std::thread& thread : threads) thread.join();
+    const MutexLock lock(mutex_);
+    // Behind a block that was refused.
+    for (const auto& [number, answer] : arrived_) Count(answer);
+    progress_.Clear();
+    imported = std::move(imported_);
+    KILN_RETURN_IF_ERROR(status_);
+    if (imported.end == imported.all()) return absl::OkStatus();
+    return DataLoss("the bundle is cut off: {} of it came in",
+                    FormatCount(imported.all(), "artifact"));
   }
-  if (imported.end == imported.all()) return absl::OkStatus();
-  return DataLoss("the bundle is cut off: {} of it came in",
-                  FormatCount(imported.all(), "artifact"));
-}
+
+ private:
+  // Until the end of the bundle, or an error.
+  void SendOn() {
+    MutexLock lock(mutex_);
+    while (status_.ok()) {
+      auto block = bundle_.Next();
+      if (!block.ok()) status_.Update(block.status());
+      if (!block.ok() || !*block) return;
+      admin::v1::ImportBlockRequest request;
+      request.set_bundle(bundle_.id());
+      request.set_number((*block)->number);
+      request.set_frame(std::move((*block)->frame));
+      request.set_signature(std::move((*block)->signature));
+      request.set_wants_manifest(manifest_ != nullptr);
+      lock.Unlock();
+      auto answer = admin_.ImportBlock(session_.Call(), request);
+      lock.Lock();
+      if (!answer.ok()) return status_.Update(answer.status());
+      arrived_.emplace(request.number(), *std::move(answer));
+      TakeArrived();
+    }
+  }
+
+  // In the order of the bundle.
+  void TakeArrived() KILN_REQUIRES(mutex_) {
+    for (auto next = arrived_.find(taken_); next != arrived_.end(); next = arrived_.find(taken_)) {
+      status_.Update(Take(next->second));
+      arrived_.erase(next);
+      ++taken_;
+    }
+  }
+
+  absl::Status Take(const admin::v1::ImportBlockResponse& answer) KILN_REQUIRES(mutex_) {
+    if (imported_.end) return DataLoss("the bundle is damaged: it goes on behind its end");
+    Count(answer);
+    if (answer.has_end()) imported_.end = answer.end().artifacts();
+    return manifest_ == nullptr ? absl::OkStatus() : CannotRun(manifest_->Write(answer.manifest()));
+  }
+
+  void Count(const admin::v1::ImportBlockResponse& answer) KILN_REQUIRES(mutex_) {
+    progress_.Clear();
+    for (const auto& one : answer.artifacts()) imported_.Count(one, session_.console());
+    progress_.Update(imported_.all(), "");
+  }
+
+  AdminClient& admin_;
+  Session& session_;
+  Mutex mutex_;
+  BundleReader& bundle_ KILN_GUARDED_BY(mutex_);
+  UnfinishedFile* const manifest_;
+  absl::Status status_ KILN_GUARDED_BY(mutex_);
+  std::map<uint64_t, admin::v1::ImportBlockResponse> arrived_ KILN_GUARDED_BY(mutex_);
+  uint64_t taken_ KILN_GUARDED_BY(mutex_) = 0;  // blocks, from the first on
+  Imported imported_ KILN_GUARDED_BY(mutex_);
+  Progress progress_ KILN_GUARDED_BY(mutex_){session_.console(), SystemClock(), std::nullopt,
+                                             std::chrono::seconds(10)};
+};
 
 void Tell(const LeftOut& left_out, std::string_view why, std::string_view advice,
           Console& console) {
@@ -171,7 +223,7 @@ absl::StatusOr<ExitCode> RunImport(const ImportArguments& arguments, Session& se
     // Nobody else may write it, or no warm takes its keys.
     KILN_ASSIGN_OR_RETURN(manifest, CannotRun(UnfinishedFile::Create(arguments.manifest, 0644)));
   }
-  const absl::Status status = ImportAll(bundle, *admin, session, manifest.get(), imported);
+  const absl::Status status = Importer(bundle, *admin, session, manifest.get()).Run(imported);
   if (imported.all() > 0 || status.ok()) Report(imported, session);
   KILN_RETURN_IF_ERROR(CannotRun(About(arguments.file, status)));
   if (manifest != nullptr) KILN_RETURN_IF_ERROR(CannotRun(FinishManifest(*manifest)));

@@ -26,49 +26,32 @@ absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(std::string p
   return writer;
 }
 
-absl::StatusOr<bool> BundleWriter::Add(v1::BundleArtifact artifact) {
-  const size_t bytes = artifact.ByteSizeLong();
-  if (block_bytes_ > 0 && block_bytes_ + bytes > limits::kBundleBlockBytes) {
-    KILN_RETURN_IF_ERROR(WriteBlock());
-  }
-  *block_.add_artifacts() = std::move(artifact);
-  block_bytes_ += bytes;
-  ++artifacts_;
-  if (bytes <= limits::kBundleBlockBytes) return true;
-  // It is alone in its block, and may still be too large.
-  const absl::Status written = WriteBlock();
-  if (!absl::IsOutOfRange(written)) return written.ok() ? absl::StatusOr<bool>(true) : written;
-  --artifacts_;
-  return false;
+absl::Status BundleWriter::Add(std::string_view frame, uint64_t artifacts) {
+  artifacts_ += artifacts;
+  return WriteFrame(frame);
 }
 
 absl::Status BundleWriter::AddManifest(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string part(limits::kBundleBlockBytes, '\0');
   while (file.read(part.data(), static_cast<std::streamsize>(part.size())) || file.gcount() > 0) {
-    if (block_bytes_ > 0) KILN_RETURN_IF_ERROR(WriteBlock());
-    block_.set_manifest(part.substr(0, static_cast<size_t>(file.gcount())));
-    block_bytes_ = block_.manifest().size();
+    v1::BundleBlock block;
+    block.set_manifest(part.substr(0, static_cast<size_t>(file.gcount())));
+    KILN_RETURN_IF_ERROR(WriteBlock(block));
   }
   return file.bad() ? ErrnoStatus(errno, path) : absl::OkStatus();
 }
 
 absl::Status BundleWriter::Finish() {
-  if (block_bytes_ > 0) KILN_RETURN_IF_ERROR(WriteBlock());
-  block_.mutable_end()->set_artifacts(artifacts_);
-  KILN_RETURN_IF_ERROR(WriteBlock());
+  v1::BundleBlock last;
+  last.mutable_end()->set_artifacts(artifacts_);
+  KILN_RETURN_IF_ERROR(WriteBlock(last));
   KILN_RETURN_IF_ERROR(file_->Sync());
   return file_->Finish();
 }
 
-// OUT_OF_RANGE: it is too large. Empties the block either way.
-absl::Status BundleWriter::WriteBlock() {
-  const std::string content = block_.SerializeAsString();
-  block_.Clear();
-  block_bytes_ = 0;
-  if (content.size() > limits::kBundleBlockBytesMax) return absl::OutOfRangeError("content");
-  KILN_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(content));
-  if (frame.size() > limits::kBundleFrameBytesMax) return absl::OutOfRangeError("frame");
+absl::Status BundleWriter::WriteBlock(const v1::BundleBlock& block) {
+  KILN_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(block.SerializeAsString()));
   return WriteFrame(frame);
 }
 

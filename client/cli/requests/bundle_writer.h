@@ -15,7 +15,7 @@
 
 namespace kiln::cli {
 
-// Holds one block. The file appears under its name once Finish has returned OK. Not thread-safe.
+// The file appears under its name once Finish has returned OK. Not thread-safe.
 // Errors of writing are those of the system.
 class BundleWriter {
  public:
@@ -23,8 +23,8 @@ class BundleWriter {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<BundleWriter>> Create(
       std::string path, std::optional<SigningKey> key);
 
-  // False: it is larger than a block may be, and left out.
-  [[nodiscard]] absl::StatusOr<bool> Add(v1::BundleArtifact artifact);
+  // A block with so many artifacts, as the daemon made it.
+  [[nodiscard]] absl::Status Add(std::string_view frame, uint64_t artifacts);
   // Copies the file of the manifest that the bundle was made from.
   [[nodiscard]] absl::Status AddManifest(const std::string& path);
   // REQUIRES: called once, as the last call.
@@ -37,15 +37,13 @@ class BundleWriter {
   BundleWriter(std::unique_ptr<UnfinishedFile> file, std::optional<SigningKey> key)
       : file_(std::move(file)), key_(std::move(key)) {}
 
-  absl::Status WriteBlock();
+  absl::Status WriteBlock(const v1::BundleBlock& block);
   absl::Status WriteFrame(std::string_view frame);
 
   const std::unique_ptr<UnfinishedFile> file_;
   const std::optional<SigningKey> key_;
   std::string id_;
   uint64_t number_ = 0;
-  v1::BundleBlock block_;
-  size_t block_bytes_ = 0;
   uint64_t artifacts_ = 0;
 };
 

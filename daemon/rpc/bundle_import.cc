@@ -1,5 +1,3 @@
-#include "daemon/rpc/bundle_calls.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -9,7 +7,7 @@
 #include "daemon/kernel/request_document.h"
 #include "daemon/messages/text.h"
 #include "daemon/messages/translate.h"
-#include "daemon/rpc/kernel_calls.h"
+#include "daemon/rpc/bundle_calls.h"
 #include "daemon/rpc/reply_bytes.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
@@ -24,32 +22,6 @@ namespace kiln {
 namespace {
 
 using admin::v1::ImportedArtifact;
-
-size_t SizeOf(const ArtifactRecord& record) {
-  size_t bytes = record.document.size();
-  for (const StageReference& stage : record.stages) bytes += stage.size_bytes;
-  return bytes;
-}
-
-// False: a stage is not there, or damaged.
-absl::StatusOr<bool> ReadStages(const RpcDependencies& parts, const CallContext& context,
-                                const FoundArtifact& found, v1::BundleArtifact& artifact) {
-  const ArtifactRecord& record = *found.record;
-  artifact.set_key(std::string(record.key.Bytes()));
-  artifact.set_document(record.document);
-  artifact.set_compile_micros(record.compile_micros);
-  artifact.set_created_unix_ms(record.created_unix_ms);
-  artifact.set_options(ToUtf8(found.usage.options));
-  for (const StageReference& reference : record.stages) {
-    const auto blob = parts.blobs.GetBlob(context, reference.digest);
-    if (absl::IsNotFound(blob.status()) || absl::IsDataLoss(blob.status())) return false;
-    KILN_RETURN_IF_ERROR(blob.status());
-    v1::BundleStage& stage = *artifact.add_stages();
-    stage.set_stage(reference.stage);
-    stage.set_content(std::string(blob->blob.bytes()));
-  }
-  return true;
-}
 
 absl::Status CheckSignature(const std::string& trusted_keys,
                             const admin::v1::ImportBlockRequest& request) {
@@ -129,7 +101,7 @@ bool IsHere(const ToolchainCatalog& catalog, const Digest& fingerprint) {
 // must not push out what was imported before it.
 absl::Status CheckRoom(const RpcDependencies& parts, const CallContext& context,
                        const ArtifactRecord& record) {
-  const uint64_t bytes = SizeOf(record);
+  const uint64_t bytes = BundledBytes(record);
   if (parts.leases.Lease(context.principal.uid, record.key, bytes) || parts.leases.IsOff() ||
       bytes <= parts.store.Stats().room_bytes) {
     return absl::OkStatus();
@@ -158,7 +130,8 @@ absl::Status Import(const RpcDependencies& parts, const CallContext& context,
   }
   KILN_ASSIGN_OR_RETURN(const auto there, Peek(context, parts.index, incoming->record.key));
   if (there) {
-    (void)parts.leases.Lease(context.principal.uid, incoming->record.key, SizeOf(incoming->record));
+    (void)parts.leases.Lease(context.principal.uid, incoming->record.key,
+                             BundledBytes(incoming->record));
     told.set_result(ImportedArtifact::THERE_ALREADY);
     return absl::OkStatus();
   }
@@ -175,39 +148,6 @@ absl::Status Import(const RpcDependencies& parts, const CallContext& context,
 
 }  // namespace
 
-absl::Status ExportArtifacts(const RpcDependencies& parts, const CallContext& context,
-                             const admin::v1::ExportArtifactsRequest& request,
-                             admin::v1::ExportArtifactsResponse& response) {
-  KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kBundleKeysMax));
-  size_t bytes = 0;
-  for (int i = 0; i < request.keys_size(); ++i) {
-    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    const absl::StatusOr<Digest> key = Digest::FromBytes(request.keys(i));
-    if (!key.ok()) return Annotate(key.status(), fmt::format("keys[{}]", i));
-    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, parts.index, *key));
-    if (!found || IsUserCacheKey(*key)) {
-      response.add_missing_keys(request.keys(i));
-      continue;
-    }
-    const size_t size = SizeOf(*found->record);
-    if (size > limits::kBundleBlockBytesMax) {
-      response.add_too_large_keys(request.keys(i));
-      continue;
-    }
-    if (bytes > 0 && bytes + size > limits::kBundleBlockBytes) {
-      response.mutable_unanswered_keys()->Assign(request.keys().begin() + i, request.keys().end());
-      return absl::OkStatus();
-    }
-    bytes += size;
-    KILN_ASSIGN_OR_RETURN(const bool is_whole,
-                          ReadStages(parts, context, *found, *response.add_artifacts()));
-    if (is_whole) continue;
-    response.mutable_artifacts()->RemoveLast();
-    response.add_missing_keys(request.keys(i));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ImportBlock(const RpcDependencies& parts, const std::string& trusted_keys,
                          const CallContext& context, const admin::v1::ImportBlockRequest& request,
                          admin::v1::ImportBlockResponse& response) {
@@ -220,6 +160,8 @@ absl::Status ImportBlock(const RpcDependencies& parts, const std::string& truste
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
     KILN_RETURN_IF_ERROR(Import(parts, context, artifact, *response.add_artifacts()));
   }
+  if (request.wants_manifest()) response.set_manifest(std::move(*block.mutable_manifest()));
+  if (block.has_end()) *response.mutable_end() = block.end();
   return absl::OkStatus();
 }
 

@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/kernel/artifact_document.h"
+#include "daemon/messages/text.h"
+#include "daemon/rpc/bundle_calls.h"
+#include "daemon/rpc/kernel_calls.h"
+#include "storage/base/clock.h"
+#include "storage/base/limits.h"
+#include "storage/bundle/zstd_frame.h"
+#include "storage/index_peek.h"
+#include "storage/user_cache_record.h"
+
+namespace kiln {
+namespace {
+
+using admin::v1::ExportArtifactsRequest;
+using admin::v1::ExportArtifactsResponse;
+
+constexpr size_t kPageRecords = 64;
+
+// The block of one answer, and what became of the artifacts that were offered to it.
+class BlockBuilder {
+ public:
+  BlockBuilder(const RpcDependencies& parts, const CallContext& context,
+               ExportArtifactsResponse& response)
+      : parts_(parts), context_(context), response_(response) {}
+
+  // False: the block is full without the artifact.
+  absl::StatusOr<bool> Add(const FoundArtifact& found) {
+    KILN_RETURN_IF_ERROR(StillWanted(context_, SystemClock()));
+    const std::string key(found.record->key.Bytes());
+    const size_t bytes = BundledBytes(*found.record);
+    if (bytes > limits::kBundleBlockBytesMax) {
+      response_.add_too_large_keys(key);
+      return true;
+    }
+    if (bytes_ > 0 && bytes_ + bytes > limits::kBundleBlockBytes) return false;
+    KILN_ASSIGN_OR_RETURN(const bool is_whole, Read(found, *block_.add_artifacts()));
+    if (is_whole) {
+      bytes_ += bytes;
+    } else {
+      block_.mutable_artifacts()->RemoveLast();
+      response_.add_missing_keys(key);
+    }
+    return true;
+  }
+
+  // Answers with the block.
+  absl::Status Finish() {
+    if (block_.artifacts().empty()) return absl::OkStatus();
+    const std::string content = block_.SerializeAsString();
+    KILN_ASSIGN_OR_RETURN(std::string frame, CompressFrame(content));
+    // Only a block of one artifact is so large.
+    if (content.size() > limits::kBundleBlockBytesMax ||
+        frame.size() > limits::kBundleFrameBytesMax) {
+      response_.add_too_large_keys(block_.artifacts(0).key());
+      return absl::OkStatus();
+    }
+    response_.set_frame(std::move(frame));
+    response_.set_artifacts(static_cast<uint64_t>(block_.artifacts_size()));
+    return absl::OkStatus();
+  }
+
+ private:
+  // False: a stage is not there, or damaged.
+  absl::StatusOr<bool> Read(const FoundArtifact& found, v1::BundleArtifact& artifact) {
+    const ArtifactRecord& record = *found.record;
+    artifact.set_key(std::string(record.key.Bytes()));
+    artifact.set_document(record.document);
+    artifact.set_compile_micros(record.compile_micros);
+    artifact.set_created_unix_ms(record.created_unix_ms);
+    artifact.set_options(ToUtf8(found.usage.options));
+    for (const StageReference& reference : record.stages) {
+      const auto blob = parts_.blobs.GetBlob(context_, reference.digest);
+      if (absl::IsNotFound(blob.status()) || absl::IsDataLoss(blob.status())) return false;
+      KILN_RETURN_IF_ERROR(blob.status());
+      v1::BundleStage& stage = *artifact.add_stages();
+      stage.set_stage(reference.stage);
+      stage.set_content(std::string(blob->blob.bytes()));
+    }
+    return true;
+  }
+
+  const RpcDependencies& parts_;
+  const CallContext& context_;
+  ExportArtifactsResponse& response_;
+  v1::BundleBlock block_;
+  size_t bytes_ = 0;
+};
+
+absl::Status AddNamed(const RpcDependencies& parts, const CallContext& context,
+                      const ExportArtifactsRequest& request, BlockBuilder& block,
+                      ExportArtifactsResponse& response) {
+  for (int i = 0; i < request.keys_size(); ++i) {
+    const absl::StatusOr<Digest> key = Digest::FromBytes(request.keys(i));
+    if (!key.ok()) return Annotate(key.status(), fmt::format("keys[{}]", i));
+    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, parts.index, *key));
+    if (!found || IsUserCacheKey(*key)) {
+      response.add_missing_keys(request.keys(i));
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const bool has_room, block.Add(*found));
+    if (has_room) continue;
+    response.mutable_unanswered_keys()->Assign(request.keys().begin() + i, request.keys().end());
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+bool IsWanted(const FoundArtifact& found, const ExportArtifactsRequest& request) {
+  if (IsUserCacheKey(found.record->key)) return false;
+  if (!request.job().empty() && found.usage.job != request.job()) return false;
+  if (request.targets().empty()) return true;
+  const auto document = ParseDocument(found.record->document);
+  if (!document.ok()) return false;
+  const Target& target = document->metadata.target;
+  const std::string name = fmt::format("{}:{}", target.backend, target.architecture);
+  return std::find(request.targets().begin(), request.targets().end(), name) !=
+         request.targets().end();
+}
+
+// Nothing for no bytes.
+absl::StatusOr<std::optional<Digest>> OptionalKey(const std::string& bytes, const char* field) {
+  if (bytes.empty()) return std::nullopt;
+  const absl::StatusOr<Digest> key = Digest::FromBytes(bytes);
+  if (!key.ok()) return Annotate(key.status(), field);
+  return *key;
+}
+
+absl::Status AddRange(const RpcDependencies& parts, const CallContext& context,
+                      const ExportArtifactsRequest& request, BlockBuilder& block,
+                      ExportArtifactsResponse& response) {
+  KILN_ASSIGN_OR_RETURN(std::optional<Digest> after, OptionalKey(request.after(), "after"));
+  KILN_ASSIGN_OR_RETURN(const std::optional<Digest> last, OptionalKey(request.last(), "last"));
+  for (size_t seen = 0; seen < limits::kListScanMax; seen += kPageRecords) {
+    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    KILN_ASSIGN_OR_RETURN(const auto page, parts.index.Scan(context, after, kPageRecords));
+    for (const FoundArtifact& found : page) {
+      if (last && found.record->key > *last) return absl::OkStatus();
+      if (IsWanted(found, request)) {
+        KILN_ASSIGN_OR_RETURN(const bool has_room, block.Add(found));
+        if (!has_room) {
+          response.set_next(std::string(after->Bytes()));
+          return absl::OkStatus();
+        }
+      }
+      after = found.record->key;
+    }
+    if (page.size() < kPageRecords) return absl::OkStatus();
+  }
+  response.set_next(std::string(after->Bytes()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ExportArtifacts(const RpcDependencies& parts, const CallContext& context,
+                             const ExportArtifactsRequest& request,
+                             ExportArtifactsResponse& response) {
+  KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kBundleKeysMax));
+  BlockBuilder block(parts, context, response);
+  const auto add = request.keys().empty() ? AddRange : AddNamed;
+  KILN_RETURN_IF_ERROR(add(parts, context, request, block, response));
+  return block.Finish();
+}
+
+}  // namespace kiln
