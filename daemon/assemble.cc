@@ -324,6 +324,7 @@ absl::Status RunningDaemon::OpenStore() {
       std::make_unique<MemoryStore>(config.memory_bytes / 2, clock_), std::move(quota),
       [this](const std::vector<UseCount>& uses) { PublishUsed(uses); });
   durable.AddListener(*store_);  // evictions
+  durable.AddListener(*leases_);
   own_ = std::make_unique<UserCache>(store_->index(), store_->blobs(), *user_quota_, clock_);
   return absl::OkStatus();
 }

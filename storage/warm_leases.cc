@@ -79,18 +79,29 @@ void WarmLeases::EraseEnded() {
   if (now < earliest_end_unix_ms_) return;
   earliest_end_unix_ms_ = INT64_MAX;
   for (auto each = entries_.begin(); each != entries_.end();) {
-    const Entry& entry = each->second;
-    if (entry.end_unix_ms > now) {
-      earliest_end_unix_ms_ = std::min(earliest_end_unix_ms_, entry.end_unix_ms);
+    if (each->second.end_unix_ms > now) {
+      earliest_end_unix_ms_ = std::min(earliest_end_unix_ms_, each->second.end_unix_ms);
       ++each;
       continue;
     }
-    const auto user = shares_.find(entry.uid);
-    user->second.bytes -= entry.bytes;
-    if (--user->second.entries == 0) shares_.erase(user);
-    bytes_ -= entry.bytes;
-    each = entries_.erase(each);
+    each = Erase(each);
   }
+}
+
+WarmLeases::Entries::iterator WarmLeases::Erase(Entries::iterator entry) {
+  const auto user = shares_.find(entry->second.uid);
+  user->second.bytes -= entry->second.bytes;
+  if (--user->second.entries == 0) shares_.erase(user);
+  bytes_ -= entry->second.bytes;
+  return entries_.erase(entry);
+}
+
+void WarmLeases::OnRemove(const Digest& key) {
+  const MutexLock lock(mutex_);
+  const auto leased = entries_.find(key);
+  if (leased == entries_.end()) return;
+  Erase(leased);
+  has_changed_ = true;
 }
 
 void WarmLeases::Save() {

@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "storage/artifact_index.h"
 #include "storage/base/clock.h"
 #include "storage/base/digest.h"
 #include "storage/base/filesystem.h"
@@ -32,10 +34,11 @@ struct WarmLeaseLimits {
   static WarmLeaseLimits Of(std::chrono::milliseconds time, uint64_t store_bytes_max);
 };
 
-// A lease ends by time alone: ending it at a job's hit would cost every hit a lock. Sizes count
-// before compression. Survives restarts; a crash loses what was leased since the last Save.
-// Thread-safe; blocks on a short mutex, Save as a disk does.
-class WarmLeases {
+// A lease ends with its time, or with its artifact: an operator evicts leased ones, too. A job's
+// hit does not end it, since every hit would take a lock. Sizes count before compression. Survives
+// restarts; a crash loses what was leased since the last Save. Thread-safe; blocks on a short
+// mutex, Save as a disk does.
+class WarmLeases final : public ArtifactListener {
  public:
   // Reads the file, where there is one that is whole. The filesystem and the clock outlive this.
   WarmLeases(std::string path, const WarmLeaseLimits& limits, Filesystem& filesystem,
@@ -47,6 +50,9 @@ class WarmLeases {
   // Leases what is leased from now on. False: it is not.
   bool Renew(const Digest& key);
   bool Holds(const Digest& key) const;
+
+  void OnPut(const ArtifactRecord&, std::span<const Blob>) override {}
+  void OnRemove(const Digest& key) override;
 
   // Whether anything was leased since the last Save.
   bool HasChanged() const { return has_changed_; }
@@ -71,6 +77,8 @@ class WarmLeases {
   void Load(std::string_view text) KILN_REQUIRES(mutex_);
   bool HasRoom(uid_t uid, uint64_t bytes) const KILN_REQUIRES(mutex_);
   void Add(const Digest& key, const Entry& entry) KILN_REQUIRES(mutex_);
+  using Entries = std::unordered_map<Digest, Entry, DigestHash>;
+  Entries::iterator Erase(Entries::iterator entry) KILN_REQUIRES(mutex_);
   // Walks through all leases, but only where one of them may have ended.
   void EraseEnded() KILN_REQUIRES(mutex_);
 
@@ -81,7 +89,7 @@ class WarmLeases {
   std::atomic<bool> has_changed_ = false;
 
   mutable Mutex mutex_;
-  std::unordered_map<Digest, Entry, DigestHash> entries_ KILN_GUARDED_BY(mutex_);
+  Entries entries_ KILN_GUARDED_BY(mutex_);
   std::map<uid_t, Share> shares_ KILN_GUARDED_BY(mutex_);
   uint64_t bytes_ KILN_GUARDED_BY(mutex_) = 0;
   // No lease ends earlier.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "client/cli/commands/commands.h"
@@ -6,6 +7,7 @@
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/rpc/admin_client.h"
+#include "client/rpc/metric_value.h"
 #include "storage/base/units.h"
 
 namespace kiln::cli {
@@ -76,6 +78,16 @@ void Print(Console& console, const Evicted& evicted) {
   }
 }
 
+// How much more than the goal the store takes.
+absl::StatusOr<uint64_t> Excess(const EvictArguments& arguments, AdminClient& admin,
+                                const CallOptions& call) {
+  if (arguments.to.empty()) return 0;
+  KILN_ASSIGN_OR_RETURN(const uint64_t goal, ParseSize(arguments.to));
+  KILN_ASSIGN_OR_RETURN(const auto stats, admin.GetStats(call));
+  const uint64_t bytes = MetricValue(stats, "store_bytes");
+  return bytes - std::min(bytes, goal);
+}
+
 absl::StatusOr<ExitCode> RunEvict(const EvictArguments& arguments, Session& session) {
   Console& console = session.console();
   KILN_RETURN_IF_ERROR(CannotRun(CheckUsage(arguments)));
@@ -88,6 +100,14 @@ absl::StatusOr<ExitCode> RunEvict(const EvictArguments& arguments, Session& sess
   } else {
     Print(console, evicted);
   }
+  KILN_ASSIGN_OR_RETURN(const uint64_t excess, Excess(arguments, *admin, session.Call()));
+  if (excess > 0) {
+    console.err << fmt::format(
+        "kiln: the store takes {} more than that: what is left is pinned, or was stored just now\n"
+        "  try: kiln pin --unpin\n",
+        FormatBytes(excess));
+    return kFailed;
+  }
   return evicted.response.kept_pinned().empty() && evicted.not_found.empty() ? kOk : kFailed;
 }
 
@@ -98,9 +118,10 @@ void AddEvict(CommandParser& parser) {
       parser.AddSubcommand("evict", "Remove artifacts from the cache", RunEvict);
   command.Add("KEY", arguments.keys, kKeyHelp);
   command.AddFlag("--all", arguments.all, "Everything that is not pinned");
-  command.Add("--to", arguments.to,
-              "The least valuable, until the store takes at most this much, as 5G",
-              {.value_name = "SIZE"});
+  command.Add(
+      "--to", arguments.to,
+      "The least valuable, what was warmed last, until the store takes at most this much, as 5G",
+      {.value_name = "SIZE"});
   command.AddFlag("--force", arguments.force, "Also pinned ones among the named keys");
 }
 

@@ -220,6 +220,21 @@ TEST_F(KernelServiceTest, WhatAWarmFindsInTheHotDirectoryIsLeasedAndAJobsHitIsNo
   EXPECT_TRUE(leases_.Holds(made.record.key));
 }
 
+TEST_F(KernelServiceTest, WhatAWarmCompilesIsLeasedAndWhatAJobCompilesIsNot) {
+  provider_.FinishAtOnce();
+  const auto is_leased_after = [&](v1::Priority priority) {
+    v1::CompileRequest request = Request(std::to_string(priority));
+    request.set_priority(priority);
+    v1::CompileResponse response;
+    EXPECT_TRUE(Compile(request, &response).ok());
+    return leases_.Holds(*Digest::FromBytes(response.key()));
+  };
+  EXPECT_FALSE(is_leased_after(v1::PRIORITY_WAITING_RANK));
+  EXPECT_FALSE(is_leased_after(v1::PRIORITY_AUTOTUNE));
+  EXPECT_TRUE(is_leased_after(v1::PRIORITY_WARM));
+  EXPECT_TRUE(is_leased_after(v1::PRIORITY_BACKGROUND));
+}
+
 TEST_F(KernelServiceTest, KeysOfAnEarlierClientAreHitsOfNoJob) {
   published_.insert(Digest::Of("here"));
   v1::NoteUsesRequest request;

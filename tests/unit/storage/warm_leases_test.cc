@@ -126,5 +126,19 @@ TEST_F(WarmLeasesTest, WithoutATimeNothingIsLeased) {
   EXPECT_FALSE(leases_->HasChanged());
 }
 
+TEST_F(WarmLeasesTest, ALeaseEndsWithItsArtifactAndMakesRoom) {
+  leases_->Lease(kAlice, MadeKey("evicted"), 90);
+  leases_->Lease(kBob, MadeKey("kept"), 60);
+  leases_->OnRemove(MadeKey("evicted"));
+  leases_->OnRemove(MadeKey("never leased"));
+  EXPECT_TRUE(Holds("kept"));
+  EXPECT_FALSE(Holds("evicted"));
+  EXPECT_TRUE(leases_->Lease(kAlice, MadeKey("next"), 90));
+  leases_->Save();
+  leases_ = Open();
+  EXPECT_TRUE(Holds("kept") && Holds("next"));
+  EXPECT_FALSE(Holds("evicted"));
+}
+
 }  // namespace
 }  // namespace kiln
