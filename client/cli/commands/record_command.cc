@@ -201,7 +201,7 @@ void AddRecord(CommandParser& parser) {
   command.Add("-o,--output", arguments.output, "The manifest (default: job.kiln)",
               {.value_name = "FILE", .is_path = true});
   command.Add("--job", arguments.job,
-              "The job's name. Without COMMAND: what the daemon has compiled for it");
+              "The job's name. Without COMMAND: what the daemon has compiled first for it");
   command.Add("--since", arguments.since_seconds,
               "Without COMMAND: what was compiled or used in the last 2h, say",
               {.value_name = "TIME"});
