@@ -8,6 +8,7 @@ import pytest
 
 LINES = 2000
 MANY = 30_000
+MILLION = 1_000_000
 SOURCE_BYTES = 50_000
 # A small process of its own runs the command: what a child is said to have held at most includes what held the process that forked it.
 MEASURE = """
@@ -38,6 +39,20 @@ def test_ten_times_as_many_requests_take_hardly_more_memory(daemon, tmp_path, co
                 file.write(json.dumps({"name": f"kernel_{number}", "source": f"// {number}\n", "kind": "ttir", "target": "cuda:1"}) + "\n")
         used.append(bytes_at_most(daemon.kiln_command(*command, path), daemon))
     assert used[1] < 1.25 * used[0], used
+
+
+@pytest.mark.slow
+def test_a_manifest_of_a_million_requests_takes_200_bytes_for_each(daemon, tmp_path):
+    used = []
+    for count in (MILLION // 100, MILLION):
+        lines, manifest = tmp_path / f"{count}.jsonl", tmp_path / f"{count}.kiln"
+        request = '{"name":"k","kind":"ttir","target":"cuda:90","options":{"num_stages":%d},"source":"module {}\\n"}\n'
+        with lines.open("w") as file:
+            file.writelines(request % number for number in range(count))
+        used.append([bytes_at_most(daemon.kiln_command(*command), daemon) for command in (
+            ("manifest", "merge", lines, "-o", manifest), ("manifest", "check", manifest), ("warm", "--status", "--shard", "1/1000", manifest))])
+    for small, large in zip(*used):
+        assert large < small + 200 * MILLION, used
 
 
 @pytest.mark.slow
