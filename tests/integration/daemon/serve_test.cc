@@ -159,32 +159,6 @@ TEST_F(ServeTest, AdministrationSocketServesCompilesToo) {
   EXPECT_TRUE(stub->ListToolchains(&context, {}, &toolchains).ok());
 }
 
-TEST_F(ServeTest, MessageOverTheLimit) {
-  const auto stub = Kernels();
-  v1::CompileRequest request = SimpleKernel(1);
-  request.mutable_source()->set_text(std::string(64 * limits::kMiB, 'x'));
-  v1::CompileResponse response;
-  {
-    grpc::ClientContext context;
-    EXPECT_EQ(stub->Compile(&context, request, &response).error_code(),
-              grpc::StatusCode::RESOURCE_EXHAUSTED);
-  }
-  // The connection has survived it.
-  grpc::ClientContext context;
-  v1::ListToolchainsResponse toolchains;
-  EXPECT_TRUE(stub->ListToolchains(&context, {}, &toolchains).ok());
-}
-
-TEST_F(ServeTest, UnknownEnumValueOfANewerClient) {
-  v1::CompileRequest request = SimpleKernel(1);
-  request.set_cache_policy(static_cast<v1::CachePolicy>(99));
-  grpc::ClientContext context;
-  v1::CompileResponse response;
-  const grpc::Status status = Kernels()->Compile(&context, request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("cache_policy = 99"));
-}
-
 TEST_F(ServeTest, UnknownFieldsOfANewerClientAreIgnored) {
   // CompileRequest has no field 999 (a varint of 1).
   std::string message;
@@ -193,13 +167,6 @@ TEST_F(ServeTest, UnknownFieldsOfANewerClientAreIgnored) {
   const RawAnswer answer =
       CallRaw(ConnectTo(daemon_.socket()), "/kiln.v1.KernelService/Compile", message);
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
-}
-
-TEST_F(ServeTest, BytesThatAreNoMessage) {
-  const RawAnswer answer = CallRaw(ConnectTo(daemon_.socket()), "/kiln.v1.KernelService/Compile",
-                                   std::string(1000, '\xff'));
-  EXPECT_FALSE(answer.status.ok());
-  EXPECT_TRUE(daemon_.Connect()->ListToolchains().ok());
 }
 
 TEST_F(ServeTest, ConnectionsAreCountedAndForgotten) {

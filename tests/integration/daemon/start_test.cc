@@ -3,13 +3,10 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -33,17 +30,6 @@ mode_t ModeOf(const std::string& path) {
   struct stat status {};
   EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
   return status.st_mode & 07777;
-}
-
-// A socket whose owner has died.
-void LeaveStaleSocket(const std::string& path) {
-  fs::create_directories(fs::path(path).parent_path());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  ::close(fd);
 }
 
 TEST(Start, MakesWhatItNeedsAndRemovesItsSockets) {
@@ -70,38 +56,6 @@ TEST(Start, SecondDaemonOnTheDirectoryIsRefused) {
   TemporaryDaemon same_run({"--set", "paths.run=" + daemon.root() + "/run"});
   EXPECT_EQ(same_run.RunToExit(), kAlreadyRunning);
   EXPECT_TRUE(daemon.Connect()->ListToolchains().ok());
-}
-
-TEST(Start, StaleSocketIsReplaced) {
-  TemporaryDaemon daemon;
-  LeaveStaleSocket(daemon.socket());
-  daemon.Start();
-  daemon.Kill();
-  EXPECT_TRUE(fs::exists(daemon.socket()));
-  daemon.Start();
-  EXPECT_EQ(daemon.Stop(), 0);
-}
-
-TEST(Start, LeavesAFileThatIsNotASocketAlone) {
-  TemporaryDaemon daemon;
-  fs::create_directories(daemon.root() + "/run");
-  const std::string target = daemon.root() + "/precious";
-  std::ofstream(target) << "precious";
-  fs::create_symlink(target, daemon.socket());
-  EXPECT_EQ(daemon.RunToExit(), kFailed);
-  EXPECT_THAT(daemon.Log(), HasSubstr("is a symbolic link"));
-  EXPECT_TRUE(fs::is_symlink(daemon.socket()));
-  EXPECT_EQ(fs::file_size(target), 8u);
-
-  fs::remove(daemon.socket());
-  fs::create_directory(daemon.socket());
-  EXPECT_EQ(daemon.RunToExit(), kFailed);
-  EXPECT_THAT(daemon.Log(), HasSubstr("is a directory"));
-
-  fs::remove(daemon.socket());
-  std::ofstream(daemon.socket()) << "x";
-  EXPECT_EQ(daemon.RunToExit(), kFailed);
-  EXPECT_THAT(daemon.Log(), HasSubstr("is a regular file"));
 }
 
 TEST(Start, PathTooLongForASocket) {
