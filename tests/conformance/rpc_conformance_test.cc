@@ -119,7 +119,9 @@ TEST_P(RpcConformance, CompileAnswersWithTheArtifact) {
   v1::CompileResponse response;
   ASSERT_EQ(Call(v1::LIGHT_METHOD_COMPILE, request, response, std::chrono::hours(1)).code(), 0);
   EXPECT_EQ(response.outcome(), v1::OUTCOME_COMPILED);
+  EXPECT_EQ(response.key(), provider_.calls().at(0).job->key.Bytes());
   ASSERT_EQ(response.stages_size(), 1);
+  EXPECT_EQ(response.stages(0).stage(), "cubin");
   EXPECT_EQ(Digest::Of(response.stages(0).content()).Bytes(), response.stages(0).digest());
   const CallContext seen = provider_.calls().at(0).context;
   EXPECT_EQ(seen.principal, (Principal{1000, false}));
@@ -184,12 +186,27 @@ TEST_P(RpcConformance, ErrorCarriesRetryHintAndKey) {
   EXPECT_EQ(key.key(), provider_.calls().at(0).job->key.Bytes());
 }
 
+// The key of a request that never became a job is not known.
+TEST_P(RpcConformance, EveryErrorOfAJobCarriesItsKey) {
+  provider_.FinishAtOnce();
+  provider_.AnswerWith([](const CompileJob&) -> absl::StatusOr<CompileResult> {
+    return Internal("the compiler crashed");
+  });
+  const v1::RpcStatus status = Compile(Request());
+  v1::RequestKey key;
+  ASSERT_EQ(status.details_size(), 1);
+  ASSERT_TRUE(status.details(0).UnpackTo(&key));
+  EXPECT_EQ(key.key(), provider_.calls().at(0).job->key.Bytes());
+  EXPECT_EQ(Compile(v1::CompileRequest()).details_size(), 0);
+}
+
 TEST_P(RpcConformance, DrainingDaemonRefusesCompiles) {
   gate_.Close();
   const v1::RpcStatus status = Compile(Request());
   ExpectError(status, absl::StatusCode::kUnavailable);
   ASSERT_EQ(status.details_size(), 2);
   EXPECT_TRUE(status.details(0).Is<v1::RetryHint>());
+  EXPECT_TRUE(status.details(1).Is<v1::RequestKey>());
   v1::LookupResponse response;
   EXPECT_EQ(Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest(), response).code(), 0);
 }
@@ -236,6 +253,8 @@ TEST_P(RpcConformance, LookupTellsWhatIsStored) {
   ASSERT_EQ(response.entries_size(), 2);
   EXPECT_FALSE(response.entries(0).found());
   EXPECT_TRUE(response.entries(1).found());
+  EXPECT_EQ(response.entries(1).key(), request.keys(1));
+  ASSERT_GT(response.entries(1).stages_size(), 0);
   EXPECT_FALSE(response.entries(1).stages(0).has_content());
 
   request.add_keys("short");
@@ -244,6 +263,8 @@ TEST_P(RpcConformance, LookupTellsWhatIsStored) {
   request.clear_keys();
   for (size_t i = 0; i <= limits::kLookupKeysMax; ++i) request.add_keys(std::string(32, 'x'));
   ExpectError(Call(v1::LIGHT_METHOD_LOOKUP, request, response), absl::StatusCode::kInvalidArgument);
+  request.mutable_keys()->RemoveLast();
+  EXPECT_EQ(Call(v1::LIGHT_METHOD_LOOKUP, request, response).code(), 0);
 }
 
 TEST_P(RpcConformance, NotedUsesCountOnceForEachPublishedKey) {
@@ -314,6 +335,8 @@ TEST_P(RpcConformance, ListsToolchains) {
             0);
   ASSERT_EQ(response.toolchains_size(), 1);
   EXPECT_EQ(response.toolchains(0).name(), "triton");
+  EXPECT_TRUE(response.toolchains(0).is_default());
+  EXPECT_GT(response.toolchains(0).backends_size(), 0);
 }
 
 TEST_P(RpcConformance, OwnEntriesAreTheCallersOwn) {

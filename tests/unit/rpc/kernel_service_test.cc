@@ -73,55 +73,6 @@ TEST_F(KernelServiceTest, TellsTheNearestArtifact) {
   EXPECT_EQ(searches_, 0u);
 }
 
-TEST_F(KernelServiceTest, BoundsConcurrentNearestSearches) {
-  searches_ = limits::kNearestSearchesMax;
-  v1::NearestResponse response;
-  grpc::ClientContext context;
-  EXPECT_EQ(stub_->Nearest(&context, {}, &response).error_code(),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(searches_, limits::kNearestSearchesMax);
-}
-
-TEST_F(KernelServiceTest, AnswersBeforeTheMethodReturns) {
-  provider_.FinishAtOnce();
-  v1::CompileResponse response;
-  const grpc::Status status = Compile(Request(), &response);
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMPILED);
-  ASSERT_EQ(response.stages_size(), 1);
-  EXPECT_EQ(response.stages(0).stage(), "cubin");
-  EXPECT_EQ(Digest::Of(response.stages(0).content()).Bytes(), response.stages(0).digest());
-  EXPECT_EQ(response.key(), provider_.calls().at(0).job->key.Bytes());
-}
-
-TEST_F(KernelServiceTest, AnswersAfterTheMethodReturned) {
-  grpc::Status status;
-  std::thread caller([&] { status = Compile(Request()); });
-  AwaitHeld(1);
-  provider_.FinishOne();
-  caller.join();
-  EXPECT_TRUE(status.ok()) << status.error_message();
-}
-
-TEST_F(KernelServiceTest, ContextSaysWhoAsksHowUrgentlyAndForWhichJob) {
-  provider_.FinishAtOnce();
-  v1::CompileRequest request = Request();
-  request.set_priority(v1::PRIORITY_WARM);
-  request.set_job("llama");
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::hours(1));
-  v1::CompileResponse response;
-  ASSERT_TRUE(stub_->Compile(&context, request, &response).ok());
-  const CallContext seen = provider_.calls().at(0).context;
-  EXPECT_EQ(seen.principal, (Principal{1000, false}));
-  EXPECT_EQ(seen.priority, Priority::kWarm);
-  EXPECT_EQ(seen.job, "llama");
-  EXPECT_TRUE(seen.deadline.has_value());
-
-  ASSERT_TRUE(Compile(Request()).ok());
-  EXPECT_FALSE(provider_.calls().at(1).context.deadline.has_value());
-}
-
 TEST_F(KernelServiceTest, CountsForTheCallersUserAndJob) {
   provider_.FinishAtOnce();
   v1::CompileRequest request = Request();
@@ -357,59 +308,6 @@ TEST_F(KernelServiceTest, LongMessagesStayBelowTheDefaultTrailerLimit) {
   EXPECT_EQ(hint.retry_after_ms(), 1500u);
 }
 
-TEST_F(KernelServiceTest, AFailureThatSaysNothingOfTheSourceHasTheKey) {
-  provider_.FinishAtOnce();
-  Digest key;
-  provider_.AnswerWith([&](const CompileJob& job) -> absl::StatusOr<CompileResult> {
-    key = job.key;
-    return Internal("the compiler crashed");
-  });
-  v1::RpcStatus details;
-  v1::RequestKey told;
-  ASSERT_TRUE(details.ParseFromString(Compile(Request()).error_details()));
-  ASSERT_TRUE(details.details(0).UnpackTo(&told));
-  EXPECT_EQ(told.key(), key.Bytes());
-  // What never got one.
-  EXPECT_TRUE(Compile(v1::CompileRequest()).error_details().empty());
-}
-
-TEST_F(KernelServiceTest, MessageOverTheLimitIsRefused) {
-  const grpc::Status status = Compile(Request(std::string(limits::kRequestBytesMax + 1, 'x')));
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-}
-
-TEST_F(KernelServiceTest, RefusesASourceOverTheLimit) {
-  const grpc::Status status = Compile(Request(std::string(limits::kSourceBytesMax + 1, 'x')));
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-}
-
-TEST_F(KernelServiceTest, ClosedGateSaysWhenToTryAgain) {
-  gate_.Close();
-  const grpc::Status status = Compile(Request());
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  v1::RpcStatus details;
-  ASSERT_TRUE(details.ParseFromString(status.error_details()));
-  EXPECT_TRUE(details.details(0).Is<v1::RetryHint>());
-  EXPECT_TRUE(details.details(1).Is<v1::RequestKey>());
-}
-
-TEST_F(KernelServiceTest, LookupTellsWhichKeysAreStored) {
-  const CompileJobPtr job = MakeJob("a");
-  Store(*job);
-  v1::LookupRequest request;
-  request.add_keys(std::string(Digest::Of("absent").Bytes()));
-  request.add_keys(std::string(job->key.Bytes()));
-  grpc::ClientContext context;
-  v1::LookupResponse response;
-  ASSERT_TRUE(stub_->Lookup(&context, request, &response).ok());
-  ASSERT_EQ(response.entries_size(), 2);
-  EXPECT_FALSE(response.entries(0).found());
-  EXPECT_TRUE(response.entries(1).found());
-  EXPECT_EQ(response.entries(1).key(), request.keys(1));
-  EXPECT_GT(response.entries(1).stages_size(), 0);
-  EXPECT_FALSE(response.entries(1).stages(0).has_content());
-}
-
 TEST_F(KernelServiceTest, UnreadableRecordIsNotFound) {
   const CompileJobPtr job = MakeJob("a");
   Store(*job);
@@ -434,28 +332,6 @@ TEST_F(KernelServiceTest, SignOfLifeWaitsBehindNobody) {
   const grpc::Status status = stub_->Lookup(&context, {}, &response);
   EXPECT_TRUE(status.ok()) << status.error_message();
   release.set_value();
-}
-
-TEST_F(KernelServiceTest, LookupRefusesBadAndTooManyKeys) {
-  v1::LookupRequest request;
-  request.add_keys("short");
-  v1::LookupResponse response;
-  {
-    grpc::ClientContext context;
-    const grpc::Status status = stub_->Lookup(&context, request, &response);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_THAT(status.error_message(), HasSubstr("keys[0]"));
-  }
-  request.clear_keys();
-  for (size_t i = 0; i <= limits::kLookupKeysMax; ++i) request.add_keys(std::string(32, 'x'));
-  {
-    grpc::ClientContext context;
-    EXPECT_EQ(stub_->Lookup(&context, request, &response).error_code(),
-              grpc::StatusCode::INVALID_ARGUMENT);
-  }
-  request.mutable_keys()->RemoveLast();
-  grpc::ClientContext context;
-  EXPECT_TRUE(stub_->Lookup(&context, request, &response).ok());
 }
 
 TEST_F(KernelServiceTest, FetchInChunks) {
@@ -531,30 +407,6 @@ TEST_F(KernelServiceTest, AnswersThatNobodyReadsAreRefusedBeyondTheBudget) {
     expect_refused(stub->GetOwn(&context, request, &response));
   }
   EXPECT_EQ(parts_.unread->bytes, 1u);
-}
-
-TEST_F(KernelServiceTest, FetchOfNothingAndOfNonsense) {
-  for (const auto& [digest, code] :
-       {std::pair(std::string(32, 'x'), grpc::StatusCode::NOT_FOUND),
-        std::pair(std::string("x"), grpc::StatusCode::INVALID_ARGUMENT)}) {
-    grpc::ClientContext context;
-    v1::FetchRequest request;
-    request.set_digest(digest);
-    const auto reader = stub_->Fetch(&context, request);
-    v1::FetchChunk chunk;
-    EXPECT_FALSE(reader->Read(&chunk));
-    EXPECT_EQ(reader->Finish().error_code(), code);
-  }
-}
-
-TEST_F(KernelServiceTest, ToolchainsWithTheDefaultFirst) {
-  grpc::ClientContext context;
-  v1::ListToolchainsResponse response;
-  ASSERT_TRUE(stub_->ListToolchains(&context, {}, &response).ok());
-  ASSERT_EQ(response.toolchains_size(), 1);
-  EXPECT_TRUE(response.toolchains(0).is_default());
-  EXPECT_EQ(response.toolchains(0).name(), "triton");
-  EXPECT_GT(response.toolchains(0).backends_size(), 0);
 }
 
 }  // namespace
