@@ -42,40 +42,28 @@ class AdminService final : public pb::AdminService::CallbackService {
 
   using Call = grpc::CallbackServerContext;
   using Unary = grpc::ServerUnaryReactor;
-  Unary* GetStats(Call* call, const pb::GetStatsRequest* request,
-                  pb::GetStatsResponse* response) override {
-    return Defer(*call, *request, *response);
+
+// clang-format off
+#define KILN_DEFERRED(Name)                                                                          \
+  Unary* Name(Call* call, const pb::Name##Request* request, pb::Name##Response* response) override { \
+    return Defer(*call, *request, *response);                                                        \
   }
-  Unary* ListArtifacts(Call* call, const pb::ListArtifactsRequest* request,
-                       pb::ListArtifactsResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* InspectArtifact(Call* call, const pb::InspectArtifactRequest* request,
-                         pb::InspectArtifactResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* GetRequest(Call* call, const pb::GetRequestRequest* request,
-                    pb::GetRequestResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* ListRequests(Call* call, const pb::ListRequestsRequest* request,
-                      pb::ListRequestsResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* ExportArtifacts(Call* call, const pb::ExportArtifactsRequest* request,
-                         pb::ExportArtifactsResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* ImportBlock(Call* call, const pb::ImportBlockRequest* request,
-                     pb::ImportBlockResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* Evict(Call* call, const pb::EvictRequest* request, pb::EvictResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* Pin(Call* call, const pb::PinRequest* request, pb::PinResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
+  KILN_DEFERRED(GetStats)
+  KILN_DEFERRED(ListArtifacts)
+  KILN_DEFERRED(InspectArtifact)
+  KILN_DEFERRED(GetRequest)
+  KILN_DEFERRED(ListRequests)
+  KILN_DEFERRED(ExportArtifacts)
+  KILN_DEFERRED(ImportBlock)
+  KILN_DEFERRED(Evict)
+  KILN_DEFERRED(Pin)
+  KILN_DEFERRED(ListToolchains)
+  KILN_DEFERRED(SetDefaultToolchain)
+  KILN_DEFERRED(AddToolchain)
+  KILN_DEFERRED(RemoveToolchain)
+#undef KILN_DEFERRED
+  // clang-format on
+
   grpc::ServerWriteReactor<pb::VerifyReport>* Verify(Call* call,
                                                      const pb::VerifyRequest*) override {
     return VerifyCall::Start(actions_, CallContextOf(*call, principal_));
@@ -84,28 +72,12 @@ class AdminService final : public pb::AdminService::CallbackService {
     actions_.drain();
     return FinishedCall(*call);
   }
-  Unary* ListToolchains(Call* call, const pb::ListToolchainsRequest* request,
-                        pb::ListToolchainsResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
   Unary* ReloadToolchains(Call*, const pb::ReloadToolchainsRequest*,
                           pb::ReloadToolchainsResponse*) override {
     return DeferredCall::StartAnswered({}, [this](const CallContext&, DeferredCall::Answer answer) {
       actions_.reload_toolchains(
           [answer = std::move(answer)](const absl::Status& status) { answer(status, nullptr); });
     });
-  }
-  Unary* SetDefaultToolchain(Call* call, const pb::SetDefaultToolchainRequest* request,
-                             pb::SetDefaultToolchainResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* AddToolchain(Call* call, const pb::AddToolchainRequest* request,
-                      pb::AddToolchainResponse* response) override {
-    return Defer(*call, *request, *response);
-  }
-  Unary* RemoveToolchain(Call* call, const pb::RemoveToolchainRequest* request,
-                         pb::RemoveToolchainResponse* response) override {
-    return Defer(*call, *request, *response);
   }
 
  private:
@@ -246,117 +218,7 @@ class AdminService final : public pb::AdminService::CallbackService {
   const Principal principal_;
 };
 
-class OwnService final : public pb::OwnService::CallbackService {
- public:
-  OwnService(const RpcDependencies& parts, const AdminActions& actions, const Principal& principal)
-      : parts_(parts), actions_(actions), principal_(principal) {}
-
-  using Call = grpc::CallbackServerContext;
-  using Unary = grpc::ServerUnaryReactor;
-  Unary* GetStats(Call* call, const pb::GetStatsRequest*, pb::GetStatsResponse* response) override {
-    return Defer(*call, *response, [this, response](const CallContext&) -> absl::Status {
-      KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
-      pb::GetStatsResponse all;
-      actions_.state(all);
-      response->set_version(all.version());
-      response->set_started_unix_ms(all.started_unix_ms());
-      response->set_state(all.state());
-      ShowActivity(parts_.activity, principal_.uid, *response);
-      return absl::OkStatus();
-    });
-  }
-  Unary* ListArtifacts(Call* call, const pb::ListArtifactsRequest* request,
-                       pb::ListArtifactsResponse* response) override {
-    return DeferList(*call, *request, *response);
-  }
-  Unary* ListRequests(Call* call, const pb::ListRequestsRequest* request,
-                      pb::ListRequestsResponse* response) override {
-    return DeferList(*call, *request, *response);
-  }
-  Unary* GetRequest(Call* call, const pb::GetRequestRequest* request,
-                    pb::GetRequestResponse* response) override {
-    return Defer(*call, *response, [this, request, response](const CallContext& context) {
-      const absl::Status one_user = CheckIsOneUser(parts_.shared_uid, principal_);
-      if (!one_user.ok()) return one_user;
-      return FindOwnRequest(parts_, context, principal_.uid, request->key_prefix(), *response);
-    });
-  }
-
- private:
-  absl::Status ListOwn(const CallContext& context, const pb::ListArtifactsRequest& request,
-                       pb::ListArtifactsResponse& response) {
-    KILN_ASSIGN_OR_RETURN(const auto own, Own(request));
-    return kiln::ListArtifacts(parts_.index, context, own, response);
-  }
-
-  absl::Status ListOwn(const CallContext& context, const pb::ListRequestsRequest& request,
-                       pb::ListRequestsResponse& response) {
-    KILN_ASSIGN_OR_RETURN(const auto own, Own(request));
-    return kiln::ListRequests(parts_, context, own, response);
-  }
-
-  // The request for the caller's user alone.
-  template <class Request>
-  absl::StatusOr<Request> Own(const Request& request) const {
-    KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
-    if (request.has_uid() && request.uid() != principal_.uid) {
-      return PermissionDenied(
-          "you are uid {}: what was compiled for uid {} is listed to operators alone, on "
-          "admin.sock",
-          principal_.uid, request.uid());
-    }
-    Request own = request;
-    own.set_uid(principal_.uid);
-    return own;
-  }
-
-  template <class Request, class Response>
-  Unary* DeferList(Call& call, const Request& request, Response& response) {
-    if (parts_.searches.fetch_add(1) >= limits::kNearestSearchesMax) {
-      --parts_.searches;
-      return FinishedCall(
-          call, ToGrpcStatus(ResourceExhausted("too many lists are being made; try again")));
-    }
-    return Defer(call, response, [this, &request, &response](const CallContext& context) {
-      const absl::Status listed = ListOwn(context, request, response);
-      --parts_.searches;
-      return listed;
-    });
-  }
-
-  // Runs `work`, which fills `response`, on the parts' executor. Until the answer is sent, the user
-  // is charged for it.
-  template <class Response>
-  Unary* Defer(const Call& call, Response& response, DeferredCall::Work work) {
-    return DeferredCall::StartAnswered(
-        CallContextOf(call, principal_),
-        [&](const CallContext& cancellable, DeferredCall::Answer answer) {
-          parts_.executor.Run(
-              [this, cancellable, &response, work = std::move(work), answer = std::move(answer)] {
-                const absl::Status status = work(cancellable);
-                if (!status.ok()) return answer(status, nullptr);
-                // The message, and what gRPC makes of it.
-                auto share = unread_->Take(2 * response.ByteSizeLong());
-                if (share.ok()) return answer(status, *std::move(share));
-                response = Response();
-                answer(share.status(), nullptr);
-              });
-        });
-  }
-
-  const RpcDependencies& parts_;
-  const AdminActions& actions_;
-  const Principal principal_;
-  const std::shared_ptr<ByteBudget> unread_ = std::make_shared<ByteBudget>(parts_.unread);
-};
-
 }  // namespace
-
-std::unique_ptr<grpc::Service> MakeOwnService(const RpcDependencies& parts,
-                                              const AdminActions& actions,
-                                              const Principal& principal) {
-  return std::make_unique<OwnService>(parts, actions, principal);
-}
 
 std::unique_ptr<grpc::Service> MakeAdminService(const RpcDependencies& parts,
                                                 const AdminActions& actions,

@@ -69,6 +69,25 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
     return call;
   }
 
+  // The same for work that fills `response`. Until the answer is sent, `unread` is charged for it.
+  template <class Response>
+  static DeferredCall* StartCharged(
+      CallContext context, ByteBudget& unread, Response& response,
+      const std::function<void(const CallContext&, std::function<void(const absl::Status&)>)>&
+          work) {
+    return StartAnswered(std::move(context), [&](const CallContext& cancellable, Answer answer) {
+      work(cancellable,
+           [&unread, &response, answer = std::move(answer)](const absl::Status& status) {
+             if (!status.ok()) return answer(status, nullptr);
+             // The message, and what gRPC makes of it.
+             auto share = unread.Take(2 * response.ByteSizeLong());
+             if (share.ok()) return answer(status, *std::move(share));
+             response = Response();
+             answer(share.status(), nullptr);
+           });
+    });
+  }
+
   void OnCancel() override { cancellation_.Cancel(); }
   void OnDone() override { delete this; }
 

@@ -82,52 +82,34 @@ class KernelService final : public KernelServiceBase {
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* CompileStream(Call* call) override {
     return CompileStreamCall::Start(parts_, principal_, *unread_, *call);
   }
-  Unary* Lookup(Call* call, const v1::LookupRequest* request,
-                v1::LookupResponse* response) override {
-    return Answer(kiln::Lookup, *call, *request, *response);
-  }
-  Unary* Nearest(Call* call, const v1::NearestRequest* request,
-                 v1::NearestResponse* response) override {
-    return Answer(kiln::Nearest, *call, *request, *response);
-  }
   grpc::ServerWriteReactor<v1::FetchChunk>* Fetch(Call* call,
                                                   const v1::FetchRequest* request) override {
     return FetchCall::Start(parts_, *unread_, CallContextOf(*call, principal_), *request);
   }
-  Unary* ListToolchains(Call* call, const v1::ListToolchainsRequest* request,
-                        v1::ListToolchainsResponse* response) override {
-    return Answer(kiln::ListToolchains, *call, *request, *response);
+
+// clang-format off
+#define KILN_ANSWERED(Name)                                                                          \
+  Unary* Name(Call* call, const v1::Name##Request* request, v1::Name##Response* response) override { \
+    return Answer(kiln::Name, *call, *request, *response);                                           \
   }
-  Unary* GetOwn(Call* call, const v1::GetOwnRequest* request,
-                v1::GetOwnResponse* response) override {
-    return Answer(kiln::GetOwn, *call, *request, *response);
-  }
-  Unary* PutOwn(Call* call, const v1::PutOwnRequest* request,
-                v1::PutOwnResponse* response) override {
-    return Answer(kiln::PutOwn, *call, *request, *response);
-  }
-  Unary* NoteUses(Call* call, const v1::NoteUsesRequest* request,
-                  v1::NoteUsesResponse* response) override {
-    return Answer(kiln::NoteUses, *call, *request, *response);
-  }
+  KILN_ANSWERED(Lookup)
+  KILN_ANSWERED(Nearest)
+  KILN_ANSWERED(ListToolchains)
+  KILN_ANSWERED(GetOwn)
+  KILN_ANSWERED(PutOwn)
+  KILN_ANSWERED(NoteUses)
+#undef KILN_ANSWERED
+  // clang-format on
 
  private:
   template <class Request, class Response>
   Unary* Answer(KernelMethod<Request, Response> method, const Call& call, const Request& request,
                 Response& response) {
-    return DeferredCall::StartAnswered(
-        CallContextOf(call, principal_),
-        [&](const CallContext& cancellable, DeferredCall::Answer answered) {
-          method(parts_, cancellable, request, response,
-                 [this, &response, answered = std::move(answered)](const absl::Status& status) {
-                   if (!status.ok()) return answered(status, nullptr);
-                   // The message, and what gRPC makes of it.
-                   auto share = unread_->Take(2 * response.ByteSizeLong());
-                   if (share.ok()) return answered(status, *std::move(share));
-                   response = Response();
-                   answered(share.status(), nullptr);
-                 });
-        });
+    return DeferredCall::StartCharged(CallContextOf(call, principal_), *unread_, response,
+                                      [&](const CallContext& cancellable, Answered answered) {
+                                        method(parts_, cancellable, request, response,
+                                               std::move(answered));
+                                      });
   }
 
   const RpcDependencies& parts_;
