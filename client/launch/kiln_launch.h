@@ -83,8 +83,7 @@ KILN_LAUNCH_API const char* kiln_launch_version(void);
  * process had no memory for the text. Valid until the next failed call on this thread. */
 KILN_LAUNCH_API const char* kiln_launch_error(void);
 
-/* The GPU driver's result in that call (a CUresult, a hipError_t, a cl_int); 0: the driver did not
- * fail. */
+/* The driver's result in that call (a CUresult, a hipError_t, a cl_int); 0: it did not fail. */
 KILN_LAUNCH_API int32_t kiln_launch_driver_result(void);
 
 /* --- The runtime: one per driver library in a process ---------------------------------------- */
@@ -95,8 +94,7 @@ typedef struct kiln_launch_open_options {
   /* "cuda" (also NULL), "hip", or "spirv", which OpenCL loads. */
   const char* backend;
   /* The driver library, as dlopen(3) takes it. NULL: libcuda.so.1; for HIP libamdhip64.so, .so.7 or
-   * .so.6, and the loaded one if the process has loaded one; for OpenCL its loader
-   * libOpenCL.so.1. */
+   * .so.6, and the loaded one if there is one; for OpenCL its loader libOpenCL.so.1. */
   const char* driver_path;
 } kiln_launch_open_options;
 
@@ -125,8 +123,7 @@ typedef struct kiln_launch_settings {
   /* Not 0: a launch of a kernel that is not loaded fails (FAILED_PRECONDITION) instead of loading
    * it. Loading waits for the device. */
   uint32_t strict;
-  /* Not 0: measures launches, see kiln_launch_kernel_get_times. Adds two event records to each
-   * launch. */
+  /* Not 0: measures launches by two events each, see kiln_launch_kernel_get_times. */
   uint32_t times_launches;
   uint32_t reserved;
   /* How many kernels, and bytes of binaries, stay loaded in each context; 0: no limit. The least
@@ -137,8 +134,7 @@ typedef struct kiln_launch_settings {
   /* Scratch memory of kernels that need it. NULL: the driver's stream-ordered memory. `allocate`
    * returns 0 when it has none. `release` is called once the launch is on the stream, so it must
    * give the memory back in stream order. Both are called on the launching thread. A captured
-   * launch uses neither: nodes of the graph allocate and free the driver's memory at each replay.
-   */
+   * launch uses neither: nodes of the graph allocate and free the driver's memory in a replay. */
   uint64_t (*scratch_allocate)(void* user, uint64_t bytes, uint64_t alignment, void* stream);
   void (*scratch_release)(void* user, uint64_t address, void* stream);
   void* scratch_user;
@@ -363,8 +359,7 @@ KILN_LAUNCH_API kiln_launch_code kiln_launch_enqueue(kiln_launch_kernel* kernel,
 KILN_LAUNCH_API kiln_launch_code kiln_launch_stream_wait(kiln_launch_kernel* kernel, void* stream,
                                                          void* producer);
 
-/* Sets memory of the kernel's device to `value`, in stream order; a capture gets a node that does
- * it. */
+/* Sets memory of the kernel's device to `value`, in stream order; a capture gets a node for it. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_fill(kiln_launch_kernel* kernel, void* stream,
                                                   uint64_t address, uint8_t value, uint64_t bytes);
 
@@ -380,6 +375,11 @@ typedef struct kiln_launch_kernel_info {
 /* The driver's facts about a loaded kernel. FAILED_PRECONDITION: not loaded. */
 KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_get_info(kiln_launch_kernel* kernel,
                                                              kiln_launch_kernel_info* info);
+
+/* The largest grid of a cooperative launch in blocks: how many the device holds at once. 0: not
+ * even one. UNIMPLEMENTED: the device takes none. FAILED_PRECONDITION: not loaded. */
+KILN_LAUNCH_API kiln_launch_code kiln_launch_kernel_get_resident_blocks(
+    kiln_launch_kernel* kernel, uint32_t threads, uint32_t dynamic_shared_bytes, uint32_t* blocks);
 
 typedef struct kiln_launch_times {
   uint32_t size;

@@ -86,6 +86,19 @@ StatusOr<FunctionFacts> Launcher::FactsOf(Kernel& kernel) {
   return kernel.home().FactsOf(kernel).Annotate(kernel.artifact().label());
 }
 
+StatusOr<uint32_t> Launcher::ResidentBlocks(Kernel& kernel, uint32_t threads,
+                                            uint32_t dynamic_shared_bytes) {
+  const ScopedContext context(*driver_, kernel.context());
+  if (!context.status().ok()) return context.status().Annotate(kernel.artifact().label());
+  const Kernel::Use use = kernel.home().Find(kernel);
+  if (use.function() == nullptr) {
+    return FailedPrecondition("it is not loaded: prepare it first")
+        .Annotate(kernel.artifact().label());
+  }
+  return driver_->ResidentBlocks(use.function(), threads, dynamic_shared_bytes)
+      .Annotate(kernel.artifact().label());
+}
+
 StatusOr<kiln_launch_times> Launcher::TimesOf(Kernel& kernel, bool resets) {
   const ScopedContext context(*driver_, kernel.context());
   if (!context.status().ok()) return context.status().Annotate(kernel.artifact().label());

@@ -53,6 +53,9 @@ class Launcher {
   // The driver's facts about a loaded kernel; the times of its launches since the last call with
   // `resets`.
   StatusOr<FunctionFacts> FactsOf(Kernel& kernel);
+  // See kiln_launch_kernel_get_resident_blocks.
+  StatusOr<uint32_t> ResidentBlocks(Kernel& kernel, uint32_t threads,
+                                    uint32_t dynamic_shared_bytes);
   StatusOr<kiln_launch_times> TimesOf(Kernel& kernel, bool resets = false);
 
   // Takes effect for launches that begin after it.

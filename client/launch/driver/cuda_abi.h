@@ -11,9 +11,11 @@ enum DeviceAttribute : int {
   kMaxThreadsPerBlock = 1,
   kMaxGridDimX = 5,  // and Y, Z after it
   kWarpSize = 10,
+  kMultiprocessorCount = 16,
   kL2CacheSize = 38,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
+  kCooperativeLaunch = 95,
   kMaxSharedMemoryPerBlockOptin = 97,
 };
 
@@ -42,6 +44,7 @@ inline constexpr int kTensorMapL2Promotion128B = 2;
   REQUIRED(cuFuncSetAttribute, Result(Handle, int, int))                                          \
   REQUIRED(cuFuncSetCacheConfig, Result(Handle, int))                                             \
   REQUIRED(cuLaunchKernelEx, Result(const LaunchConfig*, Handle, void**, void**))                 \
+  OPTIONAL(cuOccupancyMaxActiveBlocksPerMultiprocessor, Result(int*, Handle, int, size_t))        \
   OPTIONAL(cuFuncLoad, Result(Handle))                                                            \
   OPTIONAL(cuFuncGetParamInfo, Result(Handle, size_t, size_t*, size_t*))                          \
   OPTIONAL(cuTensorMapEncodeTiled,                                                                \

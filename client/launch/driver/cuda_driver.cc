@@ -113,6 +113,20 @@ StatusOr<FunctionFacts> CudaDriver::Describe(Function function) {
   return facts;
 }
 
+StatusOr<uint32_t> CudaDriver::ResidentBlocks(Function function, uint32_t threads,
+                                              uint32_t dynamic_shared_bytes) {
+  const auto& query = cu_.cuOccupancyMaxActiveBlocksPerMultiprocessor;
+  LAUNCH_ASSIGN_OR_RETURN(const int device, Get<int>(driver_.current_device));
+  LAUNCH_ASSIGN_OR_RETURN(const int takes, Attribute(device, cuda::kCooperativeLaunch));
+  if (takes == 0 || query.function == nullptr) {
+    return Unimplemented("device {} takes no cooperative launches", device);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const int processors, Attribute(device, cuda::kMultiprocessorCount));
+  LAUNCH_ASSIGN_OR_RETURN(const int blocks, Get<int>(query, function, static_cast<int>(threads),
+                                                     size_t{dynamic_shared_bytes}));
+  return static_cast<uint32_t>(blocks) * static_cast<uint32_t>(processors);
+}
+
 Status CudaDriver::AllowSharedBytes(Function function, int bytes) {
   return Call(cu_.cuFuncSetAttribute, function, cuda::kFunctionMaxDynamicSharedSizeBytes, bytes)
       .Annotate("MAX_DYNAMIC_SHARED_SIZE_BYTES");

@@ -26,6 +26,8 @@ class CudaDriver final : public CudaLikeDriver {
   }
 
   StatusOr<FunctionFacts> Describe(Function function) override;
+  StatusOr<uint32_t> ResidentBlocks(Function function, uint32_t threads,
+                                    uint32_t dynamic_shared_bytes) override;
   Status AllowSharedBytes(Function function, int bytes) override;
   Status PreferSharedMemory(Function function) override {
     return Call(cu_.cuFuncSetCacheConfig, function, cuda::kCachePreferShared);

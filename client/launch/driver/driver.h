@@ -134,6 +134,12 @@ class Driver {
   virtual StatusOr<LoadedCode> Load(std::string_view image, const KernelMetadata& metadata) = 0;
   virtual Status Unload(Module module) = 0;
   virtual StatusOr<FunctionFacts> Describe(Function function) = 0;
+  // How many blocks of so many threads the current context's device has room for at once, in a
+  // cooperative launch.
+  virtual StatusOr<uint32_t> ResidentBlocks(Function, uint32_t /*threads*/,
+                                            uint32_t /*dynamic_shared_bytes*/) {
+    return Unimplemented("no cooperative launches are made by {}", backend_);
+  }
   // Allows a block this much dynamic shared memory.
   virtual Status AllowSharedBytes(Function function, int bytes) = 0;
   // Prefers shared memory to L1 cache.

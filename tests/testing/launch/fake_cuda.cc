@@ -584,6 +584,8 @@ EXPORT Result cuDeviceGetAttribute(int* value, int attribute, int) {
                                      {kMaxGridDimX + 1, 65535},
                                      {kMaxGridDimX + 2, 65535},
                                      {kWarpSize, 32},
+                                     {kMultiprocessorCount, 4},
+                                     {kCooperativeLaunch, state().is_cooperative ? 1 : 0},
                                      {kL2CacheSize, 50 << 20},
                                      {kComputeCapabilityMajor, state().capability_major},
                                      {kComputeCapabilityMinor, state().capability_minor},
@@ -650,6 +652,12 @@ EXPORT Result cuFuncGetAttribute(int* value, int attribute, Handle function) {
                                      {kFunctionLocalSizeBytes, 0},
                                      {kFunctionNumRegs, kernel.registers}};
   *value = values.at(attribute);
+  return kSuccess;
+}
+EXPORT Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Handle function, int threads,
+                                                          size_t) {
+  ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
+  *blocks = state().KernelOf(function).threads_max / threads;
   return kSuccess;
 }
 EXPORT Result cuFuncSetAttribute(Handle function, int attribute, int value) {

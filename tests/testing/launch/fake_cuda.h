@@ -80,6 +80,7 @@ class FakeCuda {
   int capability_major = 9;
   int capability_minor = 0;
   int driver_version = 13000;
+  bool is_cooperative = true;   // the device takes cooperative launches
   bool memory_is_host = false;  // addresses are pointers of this process, and memsets write there
   int libraries_max = 1 << 30;  // of a context; more do not fit into memory
 };

@@ -117,9 +117,18 @@ TEST_F(CApiTest, DescribesArtifactKernelAndDevice) {
   kiln_launch_kernel_info facts{};
   facts.size = sizeof facts;
   EXPECT_EQ(kiln_launch_kernel_get_info(kernel_, &facts), KILN_LAUNCH_FAILED_PRECONDITION);
+  uint32_t blocks = 0;
+  EXPECT_EQ(kiln_launch_kernel_get_resident_blocks(kernel_, 128, 0, &blocks),
+            KILN_LAUNCH_FAILED_PRECONDITION);
   ASSERT_EQ(kiln_launch_prepare(kernel_), KILN_LAUNCH_OK);
   ASSERT_EQ(kiln_launch_kernel_get_info(kernel_, &facts), KILN_LAUNCH_OK);
   EXPECT_EQ(facts.registers, 32u);
+  ASSERT_EQ(kiln_launch_kernel_get_resident_blocks(kernel_, 128, 0, &blocks), KILN_LAUNCH_OK);
+  EXPECT_EQ(blocks, 4u * 1024 / 128);
+  fake_->is_cooperative = false;
+  EXPECT_EQ(kiln_launch_kernel_get_resident_blocks(kernel_, 128, 0, &blocks),
+            KILN_LAUNCH_UNIMPLEMENTED);
+  EXPECT_EQ(blocks, 32u) << "a failed call changes nothing";
   kiln_launch_device device{};
   device.size = sizeof device;
   const int contexts = fake_->calls("cuDevicePrimaryCtxRetain");
