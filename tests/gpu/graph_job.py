@@ -17,6 +17,7 @@ import traceback
 
 import torch
 
+import graph_barriers
 import graph_cases
 import graph_segments
 import kiln
@@ -197,7 +198,10 @@ def main():
             arrays = {**case.inputs, "y": case.output}
             check(f"{case.name} by kiln.graph", case, lambda: bound.execute(arrays, workspace=workspace))
 
-    for part in (cold, softmax, layer_norm, matmul, attention_64, attention_128, chain, kiln_graph, cases):
+    def barriers():
+        graph_barriers.run(client, target, say, check, compare)
+
+    for part in (cold, softmax, layer_norm, matmul, attention_64, attention_128, chain, kiln_graph, barriers, cases):
         guarded(part)
     out_path.write_text(json.dumps(rows))
 

@@ -72,3 +72,35 @@ def layer_norm(rows=8192, columns=4096):
     return _case("layer-norm", {"x": (F16, shape), "scale": (F16, row), "bias": (F16, row)}, (F16, shape),
                  [("LayerNormalization", ["x", "scale", "bias"], "y", {})],
                  lambda x, scale, bias: functional.layer_norm(x, [columns], scale, bias))
+
+
+def softmaxes(rows, columns, count=8):
+    """Sections that follow each other, and read the input again."""
+    shape = [rows, columns]
+    operations = []
+    for i in range(count):
+        last = "y" if i == count - 1 else f"h{i}"
+        operations += [("Softmax", ["x" if i == 0 else f"h{i - 1}"], f"s{i}", {}), ("Mul", [f"s{i}", "x"], last, {})]
+
+    def compute(x):
+        h = x
+        for _ in range(count):
+            h = torch.softmax(h, -1) * x
+        return h
+
+    return _case(f"{count} softmaxes of {rows} by {columns}", {"x": (F32, shape)}, (F32, shape), operations, compute)
+
+
+def normalizations(rows, columns):
+    """Along rows and along columns, so that each block reads what all others have written."""
+    shape, row = [rows, columns], [columns]
+
+    def compute(x, scale, bias):
+        h = torch.softmax(functional.layer_norm(x, [columns], scale, bias), 0) + x
+        return torch.softmax(functional.layer_norm(torch.softmax(h, -1) + x, [columns], scale, bias), 0)
+
+    operations = [("LayerNormalization", ["x", "scale", "bias"], "n", {}), ("Softmax", ["n"], "c", {"axis": 0}), ("Add", ["c", "x"], "h", {}),
+                  ("Softmax", ["h"], "s", {}), ("Add", ["s", "x"], "t", {}), ("LayerNormalization", ["t", "scale", "bias"], "m", {}),
+                  ("Softmax", ["m"], "y", {"axis": 0})]
+    return _case(f"normalizations of {rows} by {columns}", {"x": (F32, shape), "scale": (F32, row), "bias": (F32, row)}, (F32, shape),
+                 operations, compute)

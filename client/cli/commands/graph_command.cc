@@ -5,6 +5,7 @@
 #include "client/cli/commands/batch.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
+#include "client/cli/graph/next_kernels.h"
 #include "client/cli/graph/steps_json.h"
 #include "client/cli/graph/target_plan.h"
 #include "client/cli/output/format.h"
@@ -108,9 +109,13 @@ absl::StatusOr<ExitCode> ExplainGraph(const GraphArguments& arguments,
 // Asks for all kernels at once; then for those that failed, each by its next compiler.
 class GraphCompile {
  public:
-  GraphCompile(std::vector<TargetPlan> plans, Client& client, Session& session,
-               OutputDirectory* output)
-      : plans_(std::move(plans)), client_(client), session_(session), output_(output) {}
+  GraphCompile(const graph::Segment& segment, std::vector<TargetPlan> plans, Client& client,
+               Session& session, OutputDirectory* output)
+      : segment_(segment),
+        plans_(std::move(plans)),
+        client_(client),
+        session_(session),
+        output_(output) {}
 
   ExitCode Run() {
     for (const TargetPlan& plan : plans_) TellAbsent(plan);
@@ -156,11 +161,12 @@ class GraphCompile {
       const std::string name = KernelName(plan, place.kernel, plans_.size() > 1);
       const auto failure = failures_.find(name);
       if (failure == failures_.end()) continue;
-      if (UseNext(plan, plan.kernels[place.kernel], name, failure->second)) {
-        left.push_back(place);
-      } else if (!plan.kernels[place.kernel].is_dropped) {
-        code = kFailed;
+      std::vector<size_t> next;
+      if (IsCompilersFault(failure->second)) {
+        next = KernelsInPlaceOf(segment_, plan, place.kernel, name, session_.console().err);
       }
+      for (const size_t kernel : next) left.push_back({place.plan, kernel});
+      if (next.empty() && !plan.kernels[place.kernel].is_dropped) code = kFailed;
     }
     return left;
   }
@@ -171,30 +177,7 @@ class GraphCompile {
            absl::IsFailedPrecondition(status);
   }
 
-  bool UseNext(TargetPlan& plan, graph::PlannedKernel& kernel, const std::string& name,
-               const absl::Status& failure) {
-    if (!IsCompilersFault(failure)) return false;
-    const std::string_view before = graph::NameOf(kernel.compiler);
-    const absl::Status status = graph::UseNextCompiler(kernel, plan.config, "the compile failed");
-    if (status.ok()) {
-      session_.console().err << fmt::format("kiln: {}: {} failed, {} is next\n", name, before,
-                                            graph::NameOf(kernel.compiler));
-      return true;
-    }
-    if (!kernel.split.empty()) {
-      kernel.is_dropped = true;
-      session_.console().err << fmt::format(
-          "kiln: {}: {} failed and no compiler is left: the kernel of the whole range does its "
-          "work\n",
-          name, before);
-      return false;
-    }
-    graph::GiveToEngine(plan.plan, {{kernel.section, std::string(status.message())}});
-    session_.console().err << fmt::format(
-        "kiln: {}: {} failed and no compiler is left: its section is the engine's\n", name, before);
-    return false;
-  }
-
+  const graph::Segment& segment_;
   std::vector<TargetPlan> plans_;
   Client& client_;
   Session& session_;
@@ -212,7 +195,7 @@ absl::StatusOr<ExitCode> CompileGraph(const GraphArguments& arguments,
   KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
   KILN_ASSIGN_OR_RETURN(const auto toolchains, client->ListToolchains(session.Call(kQuestionTime)));
   KILN_ASSIGN_OR_RETURN(auto plans, CannotRun(PlansFor(segment, arguments.flags, &toolchains)));
-  GraphCompile compile(std::move(plans), *client, session, output.get());
+  GraphCompile compile(segment, std::move(plans), *client, session, output.get());
   const ExitCode code = compile.Run();
   if (output != nullptr && code != kCouldNotRun) {
     const std::string steps = arguments.output + "/steps.json";
@@ -280,6 +263,9 @@ void AddGraph(CommandParser& parser) {
   command.AddFlag("--small", arguments.flags.keeps_small,
                   "Make kernels of small elementwise chains, too");
   command.AddFlag("--no-fusion", arguments.flags.no_fusion, "Make a kernel of each operation");
+  command.Add(
+      "--barriers", arguments.flags.barriers,
+      "score, always or never: whether small sections become one kernel with grid barriers");
   command.AddFlag("--fast-math", arguments.flags.fast_math,
                   "Let kernels take approximations where they are faster");
 }

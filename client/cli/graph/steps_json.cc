@@ -13,14 +13,24 @@ class Steps {
  public:
   Steps(const graph::Segment& segment, const TargetPlan& plan, bool has_other_targets)
       : segment_(segment), plan_(plan), has_other_targets_(has_other_targets) {
-    for (size_t i = 0; i < plan.kernels.size(); ++i)
-      if (!plan.kernels[i].is_dropped) of_section_[plan.kernels[i].section].push_back(i);
+    for (size_t i = 0; i < plan.kernels.size(); ++i) {
+      const PlannedKernel& kernel = plan.kernels[i];
+      if (!kernel.is_dropped) of_section_[kernel.section].push_back(i);
+    }
   }
 
   Json All() const {
     Json steps = Json::array();
+    const std::vector<int> joined = plan_.plan.JoinedGroups();
     for (const graph::Plan::Step& step : plan_.plan.order) {
-      steps.push_back(step.is_section ? SectionJson(step.number) : RefusalJson(step.number));
+      const int group = step.is_section ? joined[static_cast<size_t>(step.number)] : -1;
+      if (!step.is_section) {
+        steps.push_back(RefusalJson(step.number));
+      } else if (group < 0) {
+        steps.push_back(SectionJson(step.number));
+      } else if (of_section_.contains(step.number)) {
+        steps.push_back(GroupJson(plan_.plan.groups[static_cast<size_t>(group)]));
+      }
     }
     return steps;
   }
@@ -48,6 +58,28 @@ class Steps {
     return json;
   }
 
+  // The first section, with the operations of all.
+  Json GroupJson(const graph::SectionGroup& group) const {
+    Json json = SectionJson(group.sections.front());
+    json["type"] = "group";
+    json["operations"] = Json::array();
+    for (const int number : group.sections) {
+      for (const int each : plan_.plan.sections[static_cast<size_t>(number)].operations) {
+        json["operations"].push_back(each);
+      }
+    }
+    return json;
+  }
+
+  static Json GridJson(const std::vector<graph::GridFactor>& factors,
+                       const std::vector<graph::Symbol>& symbols) {
+    Json json = Json::array();
+    for (const graph::GridFactor& factor : factors) {
+      json.push_back({{"extent", factor.extent.ToString(symbols)}, {"tile", factor.tile}});
+    }
+    return json;
+  }
+
   Json KernelJson(size_t number) const {
     const PlannedKernel& kernel = plan_.kernels[number];
     Json json{{"name", KernelName(plan_, number, has_other_targets_)},
@@ -57,10 +89,9 @@ class Steps {
               {"threads", kernel.kernel.threads}};
     if (!kernel.split.empty()) json["for"] = PartJson(kernel);
     if (kernel.num_warps > 0) json["num_warps"] = kernel.num_warps;
-    json["grid"] = Json::array();
-    for (const graph::GridFactor& factor : kernel.kernel.grid) {
-      json["grid"].push_back(
-          {{"extent", factor.extent.ToString(segment_.symbols)}, {"tile", factor.tile}});
+    json["grid"] = GridJson(kernel.kernel.grid, segment_.symbols);
+    if (!kernel.kernel.stages.empty()) {
+      json["stages"] = GridJson(kernel.kernel.stages, segment_.symbols);
     }
     json["buffers"] = Json::array();
     for (const int value : kernel.buffers) json["buffers"].push_back(NameOf(value));

@@ -7,6 +7,7 @@
 
 #include "client/cli/output/enum_names.h"
 #include "client/cli/requests/request_json.h"
+#include "client/graph/compile/section_groups.h"
 #include "client/graph/onnx/onnx_reader.h"
 #include "client/graph/operators/segment_check.h"
 #include "client/graph/segment/segment_json.h"
@@ -131,6 +132,11 @@ absl::StatusOr<graph::PlanConfig> PlanConfigOf(const GraphFlags& flags) {
       return InvalidArgument("--off: '{}' is no type of sections; docs/graph.md lists them", name);
     config.off.push_back(*type);
   }
+  const auto barriers = graph::ParseGridBarriers(flags.barriers);
+  if (!barriers) {
+    return InvalidArgument("--barriers: '{}' is none of score, always, never", flags.barriers);
+  }
+  config.barriers = *barriers;
   return config;
 }
 
@@ -150,11 +156,12 @@ absl::StatusOr<TargetPlan> PlanFor(const graph::Segment& segment, const GraphFla
   // An unknown target is said before what the daemon lacks.
   KILN_RETURN_IF_ERROR(graph::ParseTarget(target).status());
   if (toolchains != nullptr) KILN_RETURN_IF_ERROR(TakeAvailable(*toolchains, made));
-  KILN_ASSIGN_OR_RETURN(const graph::PlanConfig plan_config, PlanConfigOf(flags));
-  KILN_ASSIGN_OR_RETURN(made.plan, graph::MakePlan(segment, plan_config));
+  KILN_ASSIGN_OR_RETURN(made.plan_config, PlanConfigOf(flags));
+  KILN_ASSIGN_OR_RETURN(made.plan, graph::MakePlan(segment, made.plan_config));
+  graph::GroupSections(segment, made.plan_config, made.config, made.plan);
   KILN_ASSIGN_OR_RETURN(made.kernels,
-                        graph::KernelsOf(segment, made.plan, made.config, plan_config));
-  made.key = graph::PlanKey(segment, plan_config, made.config);
+                        graph::KernelsOf(segment, made.plan, made.config, made.plan_config));
+  made.key = graph::PlanKey(segment, made.plan_config, made.config);
   return made;
 }
 

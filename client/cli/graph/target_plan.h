@@ -19,12 +19,14 @@ struct GraphFlags {
   bool keeps_small = false;
   bool no_fusion = false;
   bool fast_math = false;
+  std::string barriers = "score";
   std::vector<std::string> dimensions;  // of an ONNX model: "batch=1..64:16%8"
 };
 
 // What becomes of a segment for one target.
 struct TargetPlan {
   graph::CompileConfig config;
+  graph::PlanConfig plan_config;
   std::vector<graph::Compiler> absent;  // would make code for the target; no toolchain is there
   std::string key;
   graph::Plan plan;

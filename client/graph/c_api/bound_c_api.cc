@@ -82,6 +82,13 @@ kiln_graph_code kiln_graph_bound_prepare(kiln_graph_bound* bound) {
   return Guarded({bound}, [&] { return bound->bound->Prepare(); });
 }
 
+kiln_graph_code kiln_graph_bound_get_explanation(const kiln_graph_bound* bound, const char** text) {
+  return Guarded({bound, text}, [&] {
+    *text = bound->bound->explanation().c_str();
+    return absl::OkStatus();
+  });
+}
+
 kiln_graph_code kiln_graph_bound_get_kernel(const kiln_graph_bound* bound, uint32_t number,
                                             kiln_launch_kernel** kernel) {
   return Guarded({bound, kernel}, [&]() -> absl::Status {

@@ -49,6 +49,8 @@ struct PlanOptions {
   bool fast_math = false;
   bool takes_views = false;   // View tells outputs that are elements of other values' memory
   bool splits_ranges = true;  // makes kernels for parts of the symbols' ranges, where that pays
+  // "always": small sections become one kernel with grid barriers; "never"; "": where it is faster.
+  std::string barriers = "";
 };
 
 // One run of steps.
@@ -81,6 +83,13 @@ class Bound {
         get(), buffer, symbols.data(), static_cast<uint32_t>(symbols.size()), &bytes);
     if (code != KILN_GRAPH_OK) return StatusOf(code);
     return bytes;
+  }
+  // Tells for each kernel with grid barriers whether it is one launch here, and why not.
+  [[nodiscard]] absl::StatusOr<std::string> Explain() const {
+    const char* text = "";
+    const auto code = kiln_graph_bound_get_explanation(get(), &text);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return std::string(text);
   }
   // For kiln_launch_kernel_get_times and the like; it lives as long as this object.
   [[nodiscard]] absl::StatusOr<kiln_launch_kernel*> Kernel(uint32_t number) const {
@@ -152,6 +161,7 @@ class Plan {
     given.fast_math = options.fast_math ? 1 : 0;
     given.no_splits = options.splits_ranges ? 0 : 1;
     given.takes_views = options.takes_views ? 1 : 0;
+    if (!options.barriers.empty()) given.barriers = options.barriers.c_str();
     kiln_graph_plan* opened = nullptr;
     const auto code = kiln_graph_plan_open(segment.get(), &given, &opened);
     if (code != KILN_GRAPH_OK) return StatusOf(code);

@@ -19,8 +19,8 @@ namespace kiln::graph {
 class Plan::Batch {
  public:
   Batch(Plan& plan, const KernelSink& sink) : plan_(plan), sink_(sink) {
-    for (uint32_t kernel = 0; kernel < plan.Info().kernels; ++kernel) {
-      if (!plan.responses_.contains(kernel)) waiting_.push_back(kernel);
+    for (; known_ < plan.Info().kernels; ++known_) {
+      if (!plan.responses_.contains(known_)) waiting_.push_back(known_);
     }
   }
 
@@ -56,6 +56,10 @@ class Plan::Batch {
                      plan_.get(), kernel, std::string(answer.status().message()).c_str()) ==
                  KILN_GRAPH_OK) {
         waiting_.push_back(kernel);
+        // A kernel with grid barriers has been separated into others.
+        for (const uint32_t count = plan_.Info().kernels; known_ < count; ++known_) {
+          waiting_.push_back(known_);
+        }
         is_final = false;
       }
     }
@@ -100,6 +104,7 @@ class Plan::Batch {
   const KernelSink& sink_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  uint32_t known_ = 0;  // kernels
   std::deque<uint32_t> waiting_;
   std::vector<uint32_t> asked_;  // kernels, by the index of their requests
   size_t under_way_ = 0;

@@ -72,6 +72,8 @@ typedef struct kiln_graph_plan_options {
   uint32_t no_fusion;            /* not 0: a kernel for each operation */
   uint32_t no_splits;            /* not 0: one kernel for the whole range of every symbol */
   uint32_t takes_views;          /* not 0: kiln_graph_plan_get_view tells outputs that are views */
+  const char* barriers; /* "always": small sections become one kernel with grid barriers; "never";
+                           "score", NULL: where that is faster */
 } kiln_graph_plan_options;
 
 /* INVALID_ARGUMENT: the segment or an option, by name. UNIMPLEMENTED: the forced compiler cannot
@@ -104,7 +106,7 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_info(kiln_graph_plan* plan,
 typedef struct kiln_graph_step {
   uint32_t size;
   uint32_t is_engines;   /* not 0: an operation that the engine computes; else kernels */
-  int32_t operation;     /* the engine's; or the section's root */
+  int32_t operation;     /* the engine's; or the root of the (last) section */
   uint32_t first_kernel; /* these are launched one after the other, or variants in their place */
   uint32_t kernel_count;
   uint32_t reserved;
@@ -124,7 +126,7 @@ typedef struct kiln_graph_kernel {
   const char* text;
   uint64_t text_bytes;
   uint32_t threads; /* of a block */
-  int32_t step;     /* -1: it need not be compiled: its operations have become the engine's */
+  int32_t step;     /* -1: it need not be compiled: no step launches it any more */
   const char* why;  /* this compiler */
   /* Not "": a variant, for a part of the symbols' ranges: "batch up to 256: smaller tiles". At
    * other sizes, and where it has not been set, the next kernel that is none does its work. */
@@ -136,7 +138,8 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan,
 
 /* Writes a kernel for the next compiler, after a compile that failed for the reason `why`.
  * NOT_FOUND: there is none. A variant is not needed any more then. The operations of another kernel
- * are the engine's, a step for each: read steps and buffers anew. Kernels keep their numbers. */
+ * are the engine's, a step for each. A kernel with grid barriers becomes one for each section,
+ * behind the others. Read count of kernels, steps and buffers anew. Kernels keep their numbers. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_use_next_compiler(kiln_graph_plan* plan,
                                                                  uint32_t kernel, const char* why);
 
@@ -188,6 +191,10 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_bound_set_artifact(kiln_graph_bound* b
                                                              struct kiln_launch_artifact* artifact);
 /* Loads all kernels. FAILED_PRECONDITION: one that is no variant has not been set. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_bound_prepare(kiln_graph_bound* bound);
+/* A line for each kernel with grid barriers of a prepared plan: one launch, or several where the
+ * device cannot have all blocks resident, and why. Lives as long as the bound plan. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_bound_get_explanation(const kiln_graph_bound* bound,
+                                                                const char** text);
 
 /* A kernel that has been set, for kiln_launch_kernel_get_times and the like. It lives as long as
  * the bound plan, which closes it. FAILED_PRECONDITION: it has not been set. */

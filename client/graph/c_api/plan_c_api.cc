@@ -38,6 +38,14 @@ absl::StatusOr<PlanConfig> PlanConfigOf(const kiln_graph_plan_options& options) 
     }
     config.off.push_back(*type);
   }
+  if (options.barriers != nullptr) {
+    const auto barriers = ParseGridBarriers(options.barriers);
+    if (!barriers) {
+      return absl::InvalidArgumentError(
+          fmt::format("barriers \"{:.100}\" are none of score, always, never", options.barriers));
+    }
+    config.barriers = *barriers;
+  }
   return config;
 }
 

@@ -58,6 +58,7 @@ class KeyText {
         model.launch_bytes, model.recompute_max, model.worthwhile_elements);
     Add("splits {} {} {} {}", model.split_multiple, model.split_small, model.split_small_ratio,
         model.splits_max);
+    Add("barriers {} {}", static_cast<int>(config.barriers), model.barrier_bytes);
   }
 
   void AddCompileConfig(const CompileConfig& config) {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "client/graph/compile/compiler_choice.h"
+#include "client/graph/compile/loop_buffers.h"
+#include "client/graph/compile/program_kernels.h"
 #include "client/graph/compile/range_splits.h"
 #include "client/graph/emit/cuda.h"
 #include "client/graph/emit/opencl.h"
@@ -63,45 +65,6 @@ absl::Status TakeFirst(PlannedKernel& kernel, const CompileConfig& config,
   return absl::NotFoundError(why_not);
 }
 
-// What only planning needed, as the shape of a Reshape, is no parameter.
-void DropUnusedBuffers(LoopProgram& program) {
-  const auto uses_memory = [](const Instruction& instruction) {
-    return instruction.opcode == Opcode::kLoad || instruction.opcode == Opcode::kStore;
-  };
-  std::vector<int> places(program.buffers.size(), -1);
-  for (const Instruction& instruction : program.instructions) {
-    if (uses_memory(instruction)) places[static_cast<size_t>(instruction.buffer)] = 0;
-  }
-  std::vector<Buffer> used;
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] < 0) continue;
-    places[i] = static_cast<int>(used.size());
-    used.push_back(std::move(program.buffers[i]));
-  }
-  program.buffers = std::move(used);
-  for (Instruction& instruction : program.instructions) {
-    if (uses_memory(instruction)) {
-      instruction.buffer = places[static_cast<size_t>(instruction.buffer)];
-    }
-  }
-}
-
-void NameByPlace(std::vector<Symbol>& symbols) {
-  for (size_t i = 0; i < symbols.size(); ++i) symbols[i].name = fmt::format("s{}", i);
-}
-
-// The values of the program's buffers. Buffers and symbols get names that depend on nothing but
-// their place, so that equal layers of a model have one text, and are compiled once.
-std::vector<int> TakeValues(LoopProgram& program) {
-  std::vector<int> values;
-  for (Buffer& buffer : program.buffers) {
-    values.push_back(std::stoi(buffer.name.substr(1)));  // "v12"
-    buffer.name = fmt::format("x{}", values.size() - 1);
-  }
-  NameByPlace(program.symbols);
-  return values;
-}
-
 // For parts of the ranges, where another text comes of it. Symbols have the segment's names.
 std::vector<PlannedKernel> VariantsOf(const PlannedKernel& whole, const CompileConfig& config,
                                       const CostModel& model, const std::vector<Symbol>& symbols) {
@@ -120,7 +83,8 @@ std::vector<PlannedKernel> VariantsOf(const PlannedKernel& whole, const CompileC
   return variants;
 }
 
-// NOT_FOUND: why no compiler can write them.
+}  // namespace
+
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopProgram> programs,
                                                              const CompileConfig& config,
                                                              const PlanConfig& plan_config,
@@ -143,43 +107,6 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopPro
     }
     kernels.push_back(std::move(kernel));
   }
-  return kernels;
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment, Plan& plan,
-                                                     const CompileConfig& config,
-                                                     const PlanConfig& plan_config) {
-  KILN_RETURN_IF_ERROR(UsableCompilers(config).status());
-  std::vector<PlannedKernel> kernels;
-  std::map<int, std::string> refused;  // sections
-  for (const Plan::Step& step : plan.order) {
-    if (!step.is_section) continue;
-    const Section& section = plan.sections[static_cast<size_t>(step.number)];
-    auto programs = LowerSection(segment, section);
-    if (!programs.ok()) {
-      refused.emplace(step.number, std::string(programs.status().message()));
-      continue;
-    }
-    auto those = KernelsOfPrograms(*std::move(programs), config, plan_config, segment.symbols);
-    if (absl::IsNotFound(those.status()) && config.forced) {
-      const Operation& root = segment.operations[static_cast<size_t>(section.root)];
-      return absl::UnimplementedError(fmt::format("{} ({}): {} cannot write it: {}", root.name,
-                                                  section.root, NameOf(*config.forced),
-                                                  std::string(those.status().message())));
-    }
-    if (absl::IsNotFound(those.status())) {
-      refused.emplace(step.number, std::string(those.status().message()));
-      continue;
-    }
-    if (!those.ok()) return those.status();
-    for (PlannedKernel& kernel : *those) {
-      kernel.section = step.number;
-      kernels.push_back(std::move(kernel));
-    }
-  }
-  GiveToEngine(plan, refused);
   return kernels;
 }
 

@@ -43,6 +43,9 @@ struct CDialect {
   bool adds_floats;  // whether `add` of both takes floats
   // What f32 takes instead with fast_math; kDivide is a function of two operands.
   std::span<const std::pair<Opcode, std::string_view>> fast_functions;
+  std::string_view blocks = "";  // how many there are
+  // Functions for stages (emit/stages.h): kiln_grid_open, kiln_grid_barrier. "": it has none.
+  std::string_view grid_barrier = "";
 };
 
 }  // namespace kiln::graph

@@ -66,7 +66,7 @@ void CPrinter::PrintStore(int value, const std::vector<std::string>& operands) {
       operands[1]);
   if (store.store != StoreKind::kPlain) {
     const std::string name = AtomicStoreName(store.store, store.type);
-    atomics_[name] = AtomicStoreFunction(dialect_, store.store, store.type);
+    declarations_.functions[name] = AtomicStoreFunction(dialect_, store.store, store.type);
     text = fmt::format("{}({} + {}, {});", name, buffer, operands[0], operands[1]);
   }
   if (operands.size() > 2) text = fmt::format("if ({}) {}", operands[2], text);
@@ -75,26 +75,23 @@ void CPrinter::PrintStore(int value, const std::vector<std::string>& operands) {
   Line(open_.back(), text);
 }
 
-// The type of all elements of a wide load or store: "kiln_wide_f32".
+// The type of all elements of a wide load or store: "kiln_wide_4f32".
 std::string CPrinter::WideType(const Instruction& access) const {
-  return fmt::format("kiln_wide_{}", CStorageType(access.type));
+  return fmt::format("kiln_wide_{}{}", layout_.elements, CStorageType(access.type));
 }
 
 // The element at the position: "w3.e[u]".
 std::string CPrinter::WideElement(int access) const { return fmt::format("w{}.e[u]", access); }
 
-std::string CPrinter::WideTypes() const {
-  std::set<std::string> types;
+void CPrinter::DeclareWideTypes() {
   for (size_t i = 0; i < layout_.is_wide.size(); ++i) {
     if (!layout_.is_wide[i]) continue;
     const Instruction& access = program_.instructions[i];
-    types.insert(fmt::format("typedef struct __attribute__((aligned({}))) {{ {} e[{}]; }} {};\n",
-                             layout_.elements * FactsOf(access.type).bits / 8,
-                             CStorageType(access.type), layout_.elements, WideType(access)));
+    declarations_.types.insert(
+        fmt::format("typedef struct __attribute__((aligned({}))) {{ {} e[{}]; }} {};\n",
+                    layout_.elements * FactsOf(access.type).bits / 8, CStorageType(access.type),
+                    layout_.elements, WideType(access)));
   }
-  std::string text;
-  for (const std::string& type : types) text += type;
-  return text;
 }
 
 // Wide loads, the body for each position of the group, wide stores.

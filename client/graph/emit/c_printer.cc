@@ -12,14 +12,46 @@ namespace {
 constexpr int kElementsPerThreadMax = 8;
 constexpr int kBlockPositionsMax = 1 << 12;  // of all threads of a block
 
+ThreadLayout LayoutOf(const LoopProgram& program, int threads) {
+  ThreadLayout layout = LayoutFor(program, kElementsPerThreadMax);
+  if (threads > 0) layout.threads = threads;
+  return layout;
+}
+
 }  // namespace
 
-CPrinter::CPrinter(const LoopProgram& program, const CDialect& dialect, const EmitOptions& options)
+std::string CParameters(const LoopProgram& program, const CDialect& dialect) {
+  std::string text;
+  const auto add = [&](const std::string& parameter) {
+    text += (text.empty() ? "" : ", ") + parameter;
+  };
+  for (const Buffer& buffer : program.buffers) {
+    const std::string_view type = CStorageType(buffer.type);
+    add(buffer.is_written ? fmt::format("{}{}* {}", dialect.global, type, CBuffer(buffer.name))
+                          : fmt::format("{}const {}* {} {}", dialect.global, type, dialect.restrict,
+                                        CBuffer(buffer.name)));
+  }
+  for (const Symbol& symbol : program.symbols) add("i64 " + CSymbol(symbol.name));
+  return text;
+}
+
+std::string WithDeclarations(const CDialect& dialect, const CDeclarations& declarations,
+                             const std::string& kernel) {
+  std::string types;
+  std::string functions;
+  for (const std::string& type : declarations.types) types += type;
+  for (const auto& [name, function] : declarations.functions) functions += function;
+  return fmt::format("{}{}{}{}\n{}", dialect.prelude, types,
+                     ConversionsOf(dialect, functions + kernel), functions, kernel);
+}
+
+CPrinter::CPrinter(const LoopProgram& program, const CDialect& dialect, const EmitOptions& options,
+                   int threads)
     : program_(program),
       dialect_(dialect),
       expression_(dialect, options.fast_math),
       axes_of_(InnerAxesOf(program)),
-      layout_(LayoutFor(program, kElementsPerThreadMax)),
+      layout_(LayoutOf(program, threads)),
       total_(1) {
   for (const Axis& axis : program.axes) {
     if (!axis.is_inner) total_ *= axis.extent;
@@ -31,23 +63,27 @@ CPrinter::CPrinter(const LoopProgram& program, const CDialect& dialect, const Em
 absl::StatusOr<EmittedKernel> CPrinter::Print() {
   auto body = Body(false);
   if (!body.ok()) return body.status();
-  std::string groups;
-  if (layout_.elements > 1) {
-    auto group = Body(true);
-    if (!group.ok()) return group.status();
-    groups = InGroups(*group);
-  }
+  auto groups = Groups();
+  if (!groups.ok()) return groups.status();
   EmittedKernel kernel;
   kernel.entry = program_.name;
   kernel.threads = layout_.threads;
-  const int64_t positions = layout_.shares_positions ? 1 : layout_.threads * layout_.elements;
-  kernel.grid = {{total_, positions}};
-  const std::string text = Kernel(*body, groups);
-  std::string functions;
-  for (const auto& [name, function] : atomics_) functions += function;
-  kernel.text = fmt::format("{}{}{}{}\n{}", dialect_.prelude, WideTypes(),
-                            ConversionsOf(dialect_, functions + text), functions, text);
+  kernel.grid = {Grid()};
+  kernel.text = WithDeclarations(dialect_, declarations_, Kernel(*body, *groups));
   return kernel;
+}
+
+GridFactor CPrinter::Grid() const {
+  return {total_, layout_.shares_positions ? 1 : layout_.threads * layout_.elements};
+}
+
+// Empty where a thread has one position.
+absl::StatusOr<std::string> CPrinter::Groups() {
+  if (layout_.elements == 1) return "";
+  DeclareWideTypes();
+  auto body = Body(true);
+  if (body.ok()) *body = InGroups(*body);
+  return body;
 }
 
 absl::StatusOr<std::string> CPrinter::Body(bool is_in_group) {
@@ -69,7 +105,7 @@ absl::StatusOr<std::string> CPrinter::Body(bool is_in_group) {
 std::string CPrinter::Kernel(const std::string& body, const std::string& groups) const {
   std::string text =
       fmt::format("{} {}({}) {{\n", fmt::format(fmt::runtime(dialect_.kernel), layout_.threads),
-                  program_.name, Parameters());
+                  program_.name, CParameters(program_, dialect_));
   const std::string total = fmt::format("({}){}", position_type_, Text(total_));
   if (layout_.shares_positions) {
     text += fmt::format("  const u32 thread = (u32){};\n  const {} position = ({}){};\n",
@@ -84,28 +120,16 @@ std::string CPrinter::Kernel(const std::string& body, const std::string& groups)
   }
   text += fmt::format("  const {} first = ({}) * {};\n  if (first >= {}) return;\n", position_type_,
                       number, layout_.elements, total);
-  if (layout_.has_tail) {
-    text += fmt::format(
-        "  if ({0} - first < {1}) {{\n    for ({2} position = first; position < {0}; ++position) "
-        "{{\n{3}    }}\n    return;\n  }}\n",
-        total, layout_.elements, position_type_, body);
-  }
-  return fmt::format("{}{}}}\n", text, groups);
+  return fmt::format("{}{}{}}}\n", text, Tail(body, "return"), groups);
 }
 
-std::string CPrinter::Parameters() const {
-  std::string text;
-  const auto add = [&](const std::string& parameter) {
-    text += (text.empty() ? "" : ", ") + parameter;
-  };
-  for (const Buffer& buffer : program_.buffers) {
-    const std::string_view type = CStorageType(buffer.type);
-    add(buffer.is_written ? fmt::format("{}{}* {}", dialect_.global, type, CBuffer(buffer.name))
-                          : fmt::format("{}const {}* {} {}", dialect_.global, type,
-                                        dialect_.restrict, CBuffer(buffer.name)));
-  }
-  for (const Symbol& symbol : program_.symbols) add("i64 " + CSymbol(symbol.name));
-  return text;
+// The last positions, where they are less than a group.
+std::string CPrinter::Tail(const std::string& body, std::string_view end) const {
+  if (!layout_.has_tail) return "";
+  return fmt::format(
+      "  if (({3}){0} - first < {1}) {{\n    for ({3} position = first; position < ({3}){0}; "
+      "++position) {{\n{2}    }}\n    {4};\n  }}\n",
+      Text(total_), layout_.elements, body, position_type_, end);
 }
 
 // The type of positions that are fewer than this many; a block's last ones may be beyond.

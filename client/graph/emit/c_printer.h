@@ -18,11 +18,30 @@
 
 namespace kiln::graph {
 
+// What a kernel's text has in front of the kernel, by the text that says it twice.
+struct CDeclarations {
+  std::set<std::string> types;
+  std::map<std::string, std::string> functions;
+};
+
+std::string CParameters(const LoopProgram& program, const CDialect& dialect);
+// The source: what `kernel` needs, and the kernel.
+std::string WithDeclarations(const CDialect& dialect, const CDeclarations& declarations,
+                             const std::string& kernel);
+
 class CPrinter {
  public:
-  CPrinter(const LoopProgram& program, const CDialect& dialect, const EmitOptions& options);
+  // `threads`: of a block; 0: as suits the program.
+  CPrinter(const LoopProgram& program, const CDialect& dialect, const EmitOptions& options,
+           int threads = 0);
 
   absl::StatusOr<EmittedKernel> Print();
+  // Statements that compute the whole program with any number of blocks. REQUIRES: `threads`.
+  absl::StatusOr<std::string> PrintStage();
+  GridFactor Grid() const;
+  int threads() const { return layout_.threads; }
+  // What the printed text needs.
+  const CDeclarations& declarations() const { return declarations_; }
 
  private:
   // A part of the text whose variables are visible together: the body of the kernel, or of a loop.
@@ -59,8 +78,9 @@ class CPrinter {
 
   // c_printer.cc: the kernel, values, loops.
   absl::StatusOr<std::string> Body(bool is_in_group);
+  absl::StatusOr<std::string> Groups();
   std::string Kernel(const std::string& body, const std::string& groups) const;
-  std::string Parameters() const;
+  std::string Tail(const std::string& body, std::string_view end) const;
   size_t DepthOf(int value) const;
   void Line(Scope& scope, std::string_view line) const;
   std::string Use(int value);
@@ -80,7 +100,7 @@ class CPrinter {
   void PrintStore(int value, const std::vector<std::string>& operands);
   std::string WideType(const Instruction& access) const;
   std::string WideElement(int access) const;
-  std::string WideTypes() const;
+  void DeclareWideTypes();
   std::string InGroups(const std::string& body) const;
   std::string FirstElement(const LinearIndex& index) const;
 
@@ -104,7 +124,7 @@ class CPrinter {
   std::string_view position_type_;
   std::vector<std::vector<bool>> uses_;
   std::vector<int> stores_;
-  std::map<std::string, std::string> atomics_;
+  CDeclarations declarations_;
 
   // State of the body that is being printed:
   bool is_in_group_ = false;  // for one position of a group

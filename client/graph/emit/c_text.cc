@@ -7,8 +7,7 @@
 
 namespace kiln::graph {
 
-absl::StatusOr<EmittedKernel> EmitC(const LoopProgram& program, const CDialect& dialect,
-                                    const EmitOptions& options) {
+absl::Status CheckC(const LoopProgram& program) {
   if (const std::string wrong = WhatIsWrong(program); !wrong.empty()) {
     return absl::InvalidArgumentError(wrong);
   }
@@ -17,6 +16,12 @@ absl::StatusOr<EmittedKernel> EmitC(const LoopProgram& program, const CDialect& 
     return absl::UnimplementedError(fmt::format(
         "C: {} of type {}", FactsOf(instruction.opcode).name, FactsOf(instruction.type).name));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EmittedKernel> EmitC(const LoopProgram& program, const CDialect& dialect,
+                                    const EmitOptions& options) {
+  if (absl::Status status = CheckC(program); !status.ok()) return status;
   return CPrinter(program, dialect, options).Print();
 }
 

@@ -9,8 +9,10 @@
 
 namespace kiln::graph {
 
-// INVALID_ARGUMENT for a program that WhatIsWrong names. UNIMPLEMENTED for types of 4 bits, and for
-// programs that read elements of a buffer in one loop and write them in another.
+// INVALID_ARGUMENT for a program that WhatIsWrong names. UNIMPLEMENTED for types of 4 bits.
+absl::Status CheckC(const LoopProgram& program);
+// Errors are those of CheckC and, for programs that read elements of a buffer in one loop and write
+// them in another, UNIMPLEMENTED.
 absl::StatusOr<EmittedKernel> EmitC(const LoopProgram& program, const CDialect& dialect,
                                     const EmitOptions& options);
 

@@ -19,13 +19,22 @@ struct GridFactor {
 
 // Parameters of the kernel: the program's buffers as pointers, then its symbols as i64. A grid with
 // no blocks must not be launched.
+//
+// A kernel of stages takes three more: a pointer to kBarrierBytes of memory that no other launch
+// uses meanwhile, whatever they hold; a ticket (u32), any number; and a stage (u32): its number, to
+// compute it alone, or how many there are, to compute all. The latter is a cooperative launch.
 struct EmittedKernel {
   Language language = Language::kCuda;
   std::string text;
   std::string entry;
   int threads = 128;             // of one block; Triton: num_warps times 32, or 64 for hip
   std::vector<GridFactor> grid;  // up to three, x first
+  // Along x; any number of blocks does, and no grid has more than the largest of them. Empty: the
+  // kernel has no stages.
+  std::vector<GridFactor> stages = {};
 };
+
+inline constexpr uint64_t kBarrierBytes = 16;
 
 struct EmitOptions {
   bool fast_math = false;        // approximations of the hardware where they are faster

@@ -13,4 +13,8 @@ double FusionScore(const FusionFacts& facts, const CostModel& model) {
   return saved - work / model.operations_per_byte;
 }
 
+double BarrierScore(size_t sections, double bytes, const CostModel& model) {
+  return static_cast<double>(sections - 1) * model.barrier_bytes - bytes;
+}
+
 }  // namespace kiln::graph

@@ -20,6 +20,9 @@ struct CostModel {
   double recompute_max = 64;
   // A chain under this many elements, or of one operation, is not worth a kernel of its own.
   int64_t worthwhile_elements = 1'000'000;
+  // What a section may move so that a grid barrier in front of it is better than a launch of its
+  // own, in a captured graph. An estimate, until tests/gpu/run has measured graph-grid-barrier.
+  double barrier_bytes = 2e6;
 
   // A kernel of its own for a part of a symbol's range pays where the kernel moves `launch_bytes`
   // there at least: what it can save is less than it takes. Times of an H100:
@@ -45,5 +48,8 @@ struct FusionFacts {
 
 // Bytes of traffic that fusing saves, less what the work done again costs. Negative: do not.
 double FusionScore(const FusionFacts& facts, const CostModel& model);
+// The same of sections that move so many bytes in all: one kernel with grid barriers, against a
+// launch for each.
+double BarrierScore(size_t sections, double bytes, const CostModel& model);
 
 }  // namespace kiln::graph

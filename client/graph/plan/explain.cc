@@ -37,6 +37,10 @@ class Explanation {
       Add("{}: {} into {}: {}\n", choice.is_fused ? "fused" : "apart", NameOf(choice.producer),
           NameOf(choice.consumer), choice.reason);
     }
+    for (const SectionGroup& group : plan_.groups) {
+      Add("{}: sections {}: {}\n", group.is_joined ? "one kernel" : "a launch each",
+          fmt::join(group.sections, ", "), group.reason);
+    }
     return std::move(text_);
   }
 

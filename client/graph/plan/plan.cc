@@ -5,6 +5,24 @@
 
 namespace kiln::graph {
 
+std::optional<GridBarriers> ParseGridBarriers(std::string_view name) {
+  if (name == "score") return GridBarriers::kByScore;
+  if (name == "always") return GridBarriers::kAlways;
+  if (name == "never") return GridBarriers::kNever;
+  return std::nullopt;
+}
+
+std::vector<int> Plan::JoinedGroups() const {
+  std::vector<int> joined(sections.size(), -1);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (!groups[i].is_joined) continue;
+    for (const int section : groups[i].sections) {
+      joined[static_cast<size_t>(section)] = static_cast<int>(i);
+    }
+  }
+  return joined;
+}
+
 void GiveToEngine(Plan& plan, const std::map<int, std::string>& reasons) {
   std::map<int, int> refusals;  // their numbers, by operation
   for (const Refusal& refusal : plan.refusals) {

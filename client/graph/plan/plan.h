@@ -2,8 +2,11 @@
 // engine keeps.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,6 +18,10 @@
 
 namespace kiln::graph {
 
+// Whether small sections become one kernel with barriers of the whole grid between them.
+enum class GridBarriers : uint8_t { kByScore, kAlways, kNever };
+std::optional<GridBarriers> ParseGridBarriers(std::string_view name);  // "score", "always", "never"
+
 struct PlanConfig {
   bool fuses = true;
   // Outputs that strides express on memory are views of it: for an engine that takes them so.
@@ -24,6 +31,7 @@ struct PlanConfig {
   // Makes kernels of elementwise chains that are not worth a launch, too.
   bool keeps_small_sections = false;
   std::vector<SectionType> off = {};  // operations of these types are left to the engine
+  GridBarriers barriers = GridBarriers::kByScore;
   CostModel model = {};
 };
 
@@ -59,6 +67,13 @@ struct FusionChoice {
   std::string reason;  // "saves 33.5 MB of traffic", "read 4096 times"
 };
 
+// Sections that follow each other, and whether one kernel computes them, with grid barriers.
+struct SectionGroup {
+  std::vector<int> sections;
+  bool is_joined = false;
+  std::string reason;  // "score 1.9 MB: 0.1 MB moved, 1 launch less"
+};
+
 // Sections and refused operations run in this order: what a step needs stands before it. An
 // operation can be part of several sections. Values that no step gives are never in memory.
 struct Plan {
@@ -70,7 +85,11 @@ struct Plan {
   std::vector<Refusal> refusals;
   std::vector<OutputView> views;
   std::vector<FusionChoice> choices;
+  std::vector<SectionGroup> groups;  // made by GroupSections
   std::vector<Step> order;
+
+  // For each section the number of the joined group that has it; -1: none has.
+  std::vector<int> JoinedGroups() const;
 };
 
 // INVALID_ARGUMENT: Check(segment) says why. An operation that nothing lowers is refused, not an
@@ -81,7 +100,7 @@ struct Plan {
 [[nodiscard]] absl::StatusOr<std::vector<LoopProgram>> LowerSection(const Segment& segment,
                                                                     const Section& section);
 // Makes the step of each of these sections one of the engine for each operation. Sections keep
-// their numbers; no step names these any more.
+// their numbers; no step names these any more. REQUIRES: none is in a joined group.
 void GiveToEngine(Plan& plan, const std::map<int, std::string>& reasons);
 // What was fused, what not, and why.
 std::string Explain(const Segment& segment, const Plan& plan);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "client/graph/run/refused.h"
@@ -39,6 +40,7 @@ BoundPlan::BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_ru
                      int device)
     : symbols_(plan.segment().symbols),
       layout_(std::move(layout)),
+      ticket_(std::random_device()()),
       runtime_(runtime),
       device_(device) {
   for (const PlanBuffer& buffer : layout_.buffers()) {
@@ -55,6 +57,7 @@ BoundPlan::BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_ru
     kernel.is_dropped = planned.is_dropped;
     if (kernel.is_variant) kernel.parts = planned.program.symbols;
     kernel.grid = planned.kernel.grid;
+    kernel.stages = planned.kernel.stages;
     // Triton decides about threads when it compiles.
     if (planned.kernel.language != Language::kTritonIr) {
       kernel.threads = static_cast<uint32_t>(planned.kernel.threads);
@@ -113,15 +116,31 @@ absl::StatusOr<kiln_launch_kernel*> BoundPlan::KernelAt(size_t number) const {
 }
 
 absl::Status BoundPlan::Prepare() {
+  explanation_.clear();
   for (const BoundStep& step : steps_) {
     for (size_t i = step.first_kernel; i < step.end_kernel; ++i) {
       if (kernels_[i].is_variant && kernels_[i].kernel == nullptr) continue;
       absl::Status status = CheckIsSet(i);
       if (status.ok()) status = FromLaunch(kiln_launch_prepare(kernels_[i].kernel.get()));
       if (!status.ok()) return status;
+      if (!kernels_[i].stages.empty()) AskForRoom(kernels_[i]);
     }
   }
   return absl::OkStatus();
+}
+
+void BoundPlan::AskForRoom(BoundKernel& kernel) {
+  kernel.resident_blocks = 0;
+  const absl::Status status = FromLaunch(kiln_launch_kernel_get_resident_blocks(
+      kernel.kernel.get(), kernel.threads, /*dynamic_shared_bytes=*/0, &kernel.resident_blocks));
+  explanation_ += fmt::format("kernel {}: ", kernel.entry);
+  if (kernel.resident_blocks > 0) {
+    explanation_ += fmt::format("one launch of at most {} blocks\n", kernel.resident_blocks);
+    return;
+  }
+  explanation_ += fmt::format(
+      "a launch for each of its {} stages: {}\n", kernel.stages.size(),
+      status.ok() ? "the device has no room for one of its blocks" : std::string(status.message()));
 }
 
 absl::StatusOr<uint64_t> BoundPlan::WorkspaceBytes(std::span<const int64_t> symbols) const {
@@ -173,17 +192,18 @@ absl::Status BoundPlan::Execute(const Execution& execution, size_t& next_step) c
     next_step = step;
     return absl::OkStatus();
   }
-  const size_t first_kernel = steps_[execution.first_step].first_kernel;
-  const size_t end_kernel = steps_[step - 1].end_kernel;
-  if (absl::Status status = CheckKernels(first_kernel, end_kernel, execution); !status.ok()) {
-    return status;
+  const std::span steps(steps_.begin() + static_cast<long>(execution.first_step),
+                        steps_.begin() + static_cast<long>(step));
+  for (const BoundStep& each : steps) {
+    if (absl::Status status = CheckStep(each, execution); !status.ok()) return status;
   }
   uint64_t offsets[kSlotsMax];
   absl::Status status = CheckWorkspace(layout_.PlaceSlots(execution.symbols, offsets), execution);
   if (status.ok()) status = CheckOverlaps(execution);
-  if (status.ok()) {
-    status = ForEachLaunch(first_kernel, end_kernel, execution.symbols,
-                           [&](size_t i) { return Launch(kernels_[i], offsets, execution); });
+  for (size_t i = 0; status.ok() && i < steps.size(); ++i) {
+    status = ForEachLaunch(steps[i], execution.symbols, [&](size_t kernel) {
+      return Launch(kernels_[kernel], offsets, execution);
+    });
   }
   if (status.ok()) next_step = step;
   return status;
@@ -200,19 +220,51 @@ absl::Status BoundPlan::Launch(const BoundKernel& kernel, const uint64_t* offset
     config.block[0] = kernel.threads;
     config.block[1] = config.block[2] = 1;
   }
-  uint64_t addresses[kParametersMax];
-  const void* arguments[kParametersMax];
+  uint64_t addresses[kParametersMax + kStageParameters];
+  const void* arguments[kParametersMax + kStageParameters];
   uint32_t count = 0;
+  const auto address_in_slot = [&](int slot) {
+    return execution.workspace + offsets[static_cast<size_t>(slot)];
+  };
   for (const int number : kernel.buffers) {
     const auto buffer = static_cast<size_t>(number);
     const int slot = layout_.buffers()[buffer].slot;
-    addresses[count] = slot < 0 ? execution.buffers[buffer]
-                                : execution.workspace + offsets[static_cast<size_t>(slot)];
+    addresses[count] = slot < 0 ? execution.buffers[buffer] : address_in_slot(slot);
     arguments[count] = &addresses[count];
     ++count;
   }
   for (const int64_t& symbol : execution.symbols) arguments[count++] = &symbol;
+  if (!kernel.stages.empty()) {
+    addresses[count] = address_in_slot(layout_.barrier_slot());
+    arguments[count] = &addresses[count];
+    arguments[count + 1] = &ticket_;
+    return LaunchStages(kernel, config, arguments, count + 2, execution.symbols);
+  }
   return FromLaunch(kiln_launch_enqueue(kernel.kernel.get(), &config, arguments, count));
+}
+
+// All at once, or each alone where the device has no room for that. The stage is the last argument.
+absl::Status BoundPlan::LaunchStages(const BoundKernel& kernel, kiln_launch_config& config,
+                                     const void** arguments, uint32_t count,
+                                     std::span<const int64_t> symbols) const {
+  const auto stages = static_cast<uint32_t>(kernel.stages.size());
+  uint32_t stage = stages;
+  arguments[count++] = &stage;
+  const auto launch = [&](int64_t blocks) {
+    config.grid[0] = static_cast<uint32_t>(blocks);
+    return FromLaunch(kiln_launch_enqueue(kernel.kernel.get(), &config, arguments, count));
+  };
+  if (kernel.resident_blocks > 0) {
+    int64_t blocks = 0;
+    for (const GridFactor& each : kernel.stages) blocks = std::max(blocks, BlocksOf(each, symbols));
+    config.cooperative = 1;
+    return launch(std::min<int64_t>(blocks, kernel.resident_blocks));
+  }
+  absl::Status status;
+  for (stage = 0; status.ok() && stage < stages; ++stage) {
+    status = launch(BlocksOf(kernel.stages[stage], symbols));
+  }
+  return status;
 }
 
 }  // namespace kiln::graph

@@ -20,6 +20,8 @@ namespace kiln::graph {
 
 // Parameters of a kernel: buffers and symbols. CUDA has room for 512 pointers.
 inline constexpr size_t kParametersMax = 512;
+// Those that kernels with stages have besides.
+inline constexpr size_t kStageParameters = 3;
 
 struct Execution {
   size_t first_step = 0;
@@ -45,9 +47,13 @@ class BoundPlan {
   // engine's.
   [[nodiscard]] absl::Status SetResponse(size_t kernel, std::string_view response);
   [[nodiscard]] absl::Status SetArtifact(size_t kernel, kiln_launch_artifact* artifact);
-  // Loads every kernel. FAILED_PRECONDITION: one has not been set. Without a variant the kernel of
-  // the whole range does its work.
+  // Loads every kernel, and asks how many blocks of kernels with stages the device has room for.
+  // FAILED_PRECONDITION: one has not been set. Without a variant the kernel of the whole range does
+  // its work.
   [[nodiscard]] absl::Status Prepare();
+  // A line for each kernel with stages of a prepared plan: one launch, or one for each stage where
+  // the device cannot have all blocks resident, and why.
+  const std::string& explanation() const { return explanation_; }
 
   // Lives as long as this object. FAILED_PRECONDITION: it has not been set.
   [[nodiscard]] absl::StatusOr<kiln_launch_kernel*> KernelAt(size_t number) const;
@@ -77,7 +83,9 @@ class BoundPlan {
     std::string entry;
     std::vector<int> buffers;  // of the layout, in the order of parameters
     std::vector<GridFactor> grid;
-    uint32_t threads = 0;  // 0: as it was compiled
+    std::vector<GridFactor> stages;
+    uint32_t resident_blocks = 0;  // 0: each stage is a launch
+    uint32_t threads = 0;          // 0: as it was compiled
     bool is_variant = false;
     bool is_dropped = false;
     std::vector<Symbol> parts;  // the ranges of a variant
@@ -101,6 +109,11 @@ class BoundPlan {
     size_t written;  // its place in written_, SIZE_MAX: it is only read
   };
 
+  // -1: more than a number has.
+  static int64_t BlocksOf(const GridFactor& factor, std::span<const int64_t> symbols) {
+    const auto extent = factor.extent.EvaluateAt(symbols);
+    return extent ? *extent / factor.tile + (*extent % factor.tile != 0 ? 1 : 0) : -1;
+  }
   BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_runtime* runtime, int device);
   absl::Status Keep(size_t kernel, kiln_launch_code code, kiln_launch_kernel* opened);
   absl::Status CheckIsOurs(size_t kernel) const;
@@ -108,10 +121,10 @@ class BoundPlan {
   std::string_view NameOf(int buffer) const;
   // Calls `use` for each kernel that is launched at these sizes: the first variant that fits and
   // has been set, otherwise the kernel of the whole range. Ends at the first error.
-  absl::Status ForEachLaunch(size_t first, size_t end, std::span<const int64_t> symbols,
+  absl::Status ForEachLaunch(const BoundStep& step, std::span<const int64_t> symbols,
                              auto use) const {
     bool is_done = false;  // by a variant
-    for (size_t i = first; i < end; ++i) {
+    for (size_t i = step.first_kernel; i < step.end_kernel; ++i) {
       const BoundKernel& kernel = kernels_[i];
       if (kernel.is_variant &&
           (is_done || kernel.kernel == nullptr || !HoldsSizes(kernel.parts, symbols))) {
@@ -130,10 +143,15 @@ class BoundPlan {
   absl::Status CheckAgainst(std::span<const Range> sorted, const Range& other) const;
   absl::Status GridAt(const BoundKernel& kernel, std::span<const int64_t> symbols,
                       uint32_t grid[3]) const;
-  absl::Status CheckKernels(size_t first, size_t end, const Execution& execution) const;
+  absl::Status CheckStages(const BoundKernel& kernel, std::span<const int64_t> symbols) const;
+  absl::Status CheckStep(const BoundStep& step, const Execution& execution) const;
   absl::Status CheckWorkspace(std::optional<uint64_t> bytes, const Execution& execution) const;
   absl::Status Launch(const BoundKernel& kernel, const uint64_t* offsets,
                       const Execution& execution) const;
+  void AskForRoom(BoundKernel& kernel);
+  absl::Status LaunchStages(const BoundKernel& kernel, kiln_launch_config& config,
+                            const void** arguments, uint32_t count,
+                            std::span<const int64_t> symbols) const;
 
   std::vector<Symbol> symbols_;
   std::vector<std::string> names_;  // of the layout's buffers
@@ -143,6 +161,8 @@ class BoundPlan {
   MemoryLayout layout_;
   std::vector<BoundStep> steps_;
   std::vector<BoundKernel> kernels_;
+  std::string explanation_;
+  const uint32_t ticket_;  // of launches with barriers
   kiln_launch_runtime* const runtime_;
   const int device_;
 };

@@ -90,9 +90,7 @@ absl::Status BoundPlan::GridAt(const BoundKernel& kernel, std::span<const int64_
                                uint32_t grid[3]) const {
   int64_t blocks[] = {1, 1, 1};
   for (size_t i = 0; i < kernel.grid.size(); ++i) {
-    const auto extent = kernel.grid[i].extent.EvaluateAt(symbols);
-    const int64_t tile = kernel.grid[i].tile;
-    blocks[i] = extent ? *extent / tile + (*extent % tile != 0 ? 1 : 0) : -1;
+    blocks[i] = BlocksOf(kernel.grid[i], symbols);
   }
   const bool is_empty = std::ranges::count(blocks, 0) > 0;
   for (size_t i = 0; i < 3; ++i) {
@@ -106,11 +104,23 @@ absl::Status BoundPlan::GridAt(const BoundKernel& kernel, std::span<const int64_
   return absl::OkStatus();
 }
 
-absl::Status BoundPlan::CheckKernels(size_t first, size_t end, const Execution& execution) const {
-  return ForEachLaunch(first, end, execution.symbols, [&](size_t i) -> absl::Status {
+absl::Status BoundPlan::CheckStages(const BoundKernel& kernel,
+                                    std::span<const int64_t> symbols) const {
+  for (const GridFactor& stage : kernel.stages) {
+    const int64_t blocks = BlocksOf(stage, symbols);
+    if (blocks >= 0 && blocks <= kBlocksMax[0]) continue;
+    return Refused("kernel {}: a stage has at most {} blocks, {} positions take more", kernel.entry,
+                   kBlocksMax[0], stage.extent.ToString(symbols_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::CheckStep(const BoundStep& step, const Execution& execution) const {
+  return ForEachLaunch(step, execution.symbols, [&](size_t i) -> absl::Status {
     uint32_t grid[3];
     absl::Status set = CheckIsSet(i);
     if (set.ok()) set = GridAt(kernels_[i], execution.symbols, grid);
+    if (set.ok()) set = CheckStages(kernels_[i], execution.symbols);
     if (!set.ok()) return set;
     for (const int buffer : kernels_[i].buffers) {
       if (!layout_.buffers()[static_cast<size_t>(buffer)].is_external) continue;

@@ -4,12 +4,15 @@
 
 #include <utility>
 
+#include "client/graph/compile/section_groups.h"
+
 namespace kiln::graph {
 
 absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_config,
                                             CompileConfig compile_config) {
   auto plan = MakePlan(segment, plan_config);
   if (!plan.ok()) return plan.status();
+  GroupSections(segment, plan_config, compile_config, *plan);
   auto kernels = KernelsOf(segment, *plan, compile_config, plan_config);
   if (!kernels.ok()) return kernels.status();
   KernelPlan made;
@@ -25,9 +28,14 @@ absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_con
 void KernelPlan::AddSteps() {
   steps_.clear();
   step_of_section_.assign(plan_.sections.size(), -1);
+  const std::vector<int> joined = plan_.JoinedGroups();
   for (const Plan::Step& step : plan_.order) {
     const auto number = static_cast<size_t>(step.number);
-    if (step.is_section) {
+    const int group = step.is_section ? joined[number] : -1;
+    if (group >= 0 && plan_.groups[static_cast<size_t>(group)].sections.front() != step.number) {
+      step_of_section_[number] = static_cast<int>(steps_.size()) - 1;
+      steps_.back().operation = plan_.sections[number].root;
+    } else if (step.is_section) {
       step_of_section_[number] = static_cast<int>(steps_.size());
       steps_.push_back({.operation = plan_.sections[number].root});
     } else {
@@ -39,7 +47,7 @@ void KernelPlan::AddSteps() {
   // Kernels of one section are neighbours.
   for (size_t kernel = kernels_.size(); kernel-- > 0;) {
     const int step = step_of_section_[static_cast<size_t>(kernels_[kernel].section)];
-    if (step < 0) continue;
+    if (step < 0 || (kernels_[kernel].group >= 0 && kernels_[kernel].is_dropped)) continue;
     steps_[static_cast<size_t>(step)].first_kernel = static_cast<int>(kernel);
     ++steps_[static_cast<size_t>(step)].kernels;
   }
@@ -69,6 +77,12 @@ absl::Status KernelPlan::UseNextCompiler(int kernel, std::string_view why) {
   if (StepOf(kernel) < 0) {
     return absl::NotFoundError(
         fmt::format("kernel {} ({}): it need not be compiled", kernel, planned.kernel.entry));
+  }
+  if (planned.group >= 0) {
+    absl::Status status = SeparateGroup(segment_, plan_, kernels_, static_cast<size_t>(kernel),
+                                        compile_config_, plan_config_, why);
+    AddSteps();
+    return status;
   }
   absl::Status next = graph::UseNextCompiler(planned, compile_config_, why);
   if (absl::IsNotFound(next) && !planned.split.empty()) {

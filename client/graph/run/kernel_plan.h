@@ -14,10 +14,10 @@
 namespace kiln::graph {
 
 // A section's kernels, to be launched one after the other, variants in place of what they replace
-// where the sizes fit; or an operation of the engine's.
+// where the sizes fit; the kernel of a group of sections; or an operation of the engine's.
 struct KernelStep {
   bool is_engines = false;
-  int operation = 0;        // the section's root, or the engine's operation
+  int operation = 0;        // the (last) section's root, or the engine's operation
   std::string reason = {};  // why it is the engine's
   int first_kernel = 0;
   int kernels = 0;
@@ -36,14 +36,15 @@ class KernelPlan {
   const CompileConfig& compile_config() const { return compile_config_; }
   const std::vector<PlannedKernel>& kernels() const { return kernels_; }
   const std::vector<KernelStep>& steps() const { return steps_; }
-  // -1: the kernel is not needed: its section is the engine's, or it is a variant that is dropped.
+  // -1: the kernel is not needed: its section is the engine's, or it is dropped.
   int StepOf(int kernel) const;
   std::string Key() const { return PlanKey(segment_, plan_config_, compile_config_); }
   // Explain, then a line for each kernel: its compiler, and why.
   std::string Explanation() const;
 
   // For a kernel whose compile failed. NOT_FOUND: there is no other compiler. A variant is dropped
-  // then; otherwise the section is the engine's from now on, a step for each of its operations.
+  // then; otherwise the section is the engine's from now on, a step for each of its operations. A
+  // group's kernel is dropped: its sections get kernels behind the others, and steps of their own.
   [[nodiscard]] absl::Status UseNextCompiler(int kernel, std::string_view why);
 
  private:

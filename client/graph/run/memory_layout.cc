@@ -143,6 +143,14 @@ void MemoryLayout::AssignSlots(const KernelPlan& plan) {
     slots_[static_cast<size_t>(buffer.slot)].push_back(static_cast<int>(number));
     workspace_alignment_ = std::max(workspace_alignment_, buffer.alignment);
   }
+  for (const KernelStep& step : plan.steps()) {
+    if (step.kernels == 0 || barrier_slot_ >= 0) continue;
+    const PlannedKernel& first = plan.kernels()[static_cast<size_t>(step.first_kernel)];
+    if (first.kernel.stages.empty()) continue;
+    barrier_slot_ = static_cast<int>(slots_.size());
+    slots_.emplace_back();
+    workspace_alignment_ = std::max(workspace_alignment_, uint64_t{alignof(uint64_t)});
+  }
 }
 
 std::optional<uint64_t> MemoryLayout::BytesOf(const PlanBuffer& buffer,
@@ -160,7 +168,7 @@ std::optional<uint64_t> MemoryLayout::PlaceSlots(std::span<const int64_t> symbol
                                                  uint64_t* offsets) const {
   uint64_t end = 0;
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    uint64_t size = 0;
+    uint64_t size = static_cast<int>(slot) == barrier_slot_ ? kBarrierBytes : 0;
     for (const int buffer : slots_[slot]) {
       const auto bytes = BytesOf(buffers_[static_cast<size_t>(buffer)], symbols);
       if (!bytes) return std::nullopt;

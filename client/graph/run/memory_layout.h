@@ -40,6 +40,8 @@ class MemoryLayout {
   const std::vector<PlanBuffer>& buffers() const { return buffers_; }
   int BufferOf(int value) const { return buffer_of_value_[static_cast<size_t>(value)]; }
   size_t slots() const { return slots_.size(); }
+  // The slot of kBarrierBytes that kernels with stages share; -1: there is no such kernel.
+  int barrier_slot() const { return barrier_slot_; }
   // What the kernels assume of the workspace's address, in bytes.
   uint64_t workspace_alignment() const { return workspace_alignment_; }
 
@@ -57,6 +59,7 @@ class MemoryLayout {
   std::vector<PlanBuffer> buffers_;
   std::vector<int> buffer_of_value_;     // -1: not in memory
   std::vector<std::vector<int>> slots_;  // the buffers of each
+  int barrier_slot_ = -1;
   uint64_t workspace_alignment_ = 1;
 };
 

@@ -50,9 +50,9 @@ def segment(tmp_path):
     return path
 
 
-def compile_graph(daemon, segment, folder, *arguments):
+def compile_graph(daemon, segment, folder, *arguments, barriers="never"):
     """The steps of each target, by its name."""
-    done = daemon.kiln("graph", "compile", segment, "--small", "-o", folder, *arguments)
+    done = daemon.kiln("graph", "compile", segment, "--small", "--barriers", barriers, "-o", folder, *arguments)
     assert done.code == 0, done.error
     return {target["target"]: target["steps"] for target in json.loads((folder / "steps.json").read_text())["targets"]}
 
@@ -81,8 +81,16 @@ def test_a_forced_compiler_writes_all(daemon, segment, tmp_path):
     assert compilers(steps["cuda:90"]) == ["cuda"] * 3
 
 
+def test_small_sections_are_one_kernel(daemon, segment, tmp_path):
+    steps = compile_graph(daemon, segment, tmp_path / "out", "--target", "cuda:90", "--compiler", "cuda", barriers="always")["cuda:90"]
+    assert [step["type"] for step in steps] == ["matmul", "group"]
+    (kernel,) = steps[1]["kernels"]
+    metadata = json.loads((tmp_path / "out" / f"{kernel['name']}.json").read_text())["metadata"]
+    assert len(kernel["stages"]) == 2 and len(metadata["parameters"]) == len(kernel["buffers"]) + 1 + 3
+
+
 def test_a_manifest_warms_what_compile_asks_for(daemon, segment, tmp_path):
-    arguments = ("--small", "--target", "cuda:80", "--target", "spirv:1.2")
+    arguments = ("--small", "--barriers", "never", "--target", "cuda:80", "--target", "spirv:1.2")
     made = daemon.kiln("graph", "manifest", segment, *arguments, "-o", tmp_path / "head.kiln")
     assert made.code == 0 and made.error.startswith("6 requests in "), made.error
     assert daemon.kiln("warm", tmp_path / "head.kiln").code == 0

@@ -64,17 +64,18 @@ def test_types_of_sections_that_are_off_change_no_result(interpreter, segment):
     assert differences(segment, interpreter.answer(segment, off=["reduction", "matmul", "view"])) == []
 
 
-def run_on_host(made):
-    lines = "".join(json.dumps(segment.request()) + "\n" for segment in made)
+def run_on_host(made, **config):
+    lines = "".join(json.dumps(segment.request(**config)) + "\n" for segment in made)
     done = subprocess.run([BINARIES / "run_segments", "host"], input=lines, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_cuda_kernels_compute_what_numpy_does():
+@pytest.mark.parametrize(("count", "config"), [(25, {}), (10, {"barriers": "always"})], ids=["a-launch-each", "grid-barriers"])
+def test_cuda_kernels_compute_what_numpy_does(count, config):
     """Compiled for the host, all in one source."""
-    made = drawn(25, 15)
-    for segment, answer in zip(made, run_on_host(made), strict=True):
+    made = drawn(count, 15)
+    for segment, answer in zip(made, run_on_host(made, **config), strict=True):
         assert "error" not in answer, (answer["error"], segment)
         assert differences(segment, answer) == [], segment
 

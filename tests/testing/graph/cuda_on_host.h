@@ -1,5 +1,7 @@
 // The part of CUDA C++ that emitted kernels use, for a compiler for the host. The threads of a
-// block take turns: each runs up to the next barrier.
+// block take turns: each runs up to the next barrier of the block, or until it would wait for
+// another block. Blocks that wait for each other take turns, too; shared memory does not outlive
+// such a turn.
 #pragma once
 
 #include <math.h>
@@ -10,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -21,7 +25,7 @@
 struct OneDimension {
   unsigned x;
 };
-inline OneDimension blockIdx, threadIdx;
+inline OneDimension blockIdx, threadIdx, gridDim;
 
 template <typename To, typename From>
 To BitsAs(From from) {
@@ -65,21 +69,35 @@ T atomicCAS(T* p, T seen, T x) {
   return Exchanged(p, *p == seen ? x : *p);
 }
 
-// All threads of a block come to the same barriers, so one turn of each takes all of them there, or
-// to the end.
+enum class FiberState { kRuns, kIsAtBarrier, kHasEnded };
 struct Fiber {
   ucontext_t context;
   std::array<char, 1 << 16> stack;
-  bool has_ended;
+  FiberState state;
 };
-inline std::array<Fiber, 256> fibers;
+using Block = std::vector<std::unique_ptr<Fiber>>;
+inline Block* running;
 inline ucontext_t turns;
 inline std::function<void()> thread_body;
+inline unsigned long long moves;  // to a barrier, or to the end
 
-inline void __syncthreads() { swapcontext(&fibers[threadIdx.x].context, &turns); }
+inline void GiveTurn() { swapcontext(&(*running)[threadIdx.x]->context, &turns); }
+inline void EnterState(FiberState state) {
+  (*running)[threadIdx.x]->state = state;
+  ++moves;
+}
+inline void __syncthreads() {
+  EnterState(FiberState::kIsAtBarrier);
+  GiveTurn();
+}
 inline void RunThread() {
   thread_body();
-  fibers[threadIdx.x].has_ended = true;
+  EnterState(FiberState::kHasEnded);
+}
+// What another block may still change.
+inline unsigned long long kiln_host_load(const unsigned long long* p) {
+  GiveTurn();
+  return *p;
 }
 
 template <typename T>
@@ -92,26 +110,45 @@ T __shfl_xor_sync(unsigned, T x, unsigned bit) {
   return other;
 }
 
-inline void RunBlock(unsigned threads) {
-  for (unsigned i = 0; i < threads; ++i) {
-    Fiber& fiber = fibers[i];
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
-    fiber.context.uc_link = &turns;
-    fiber.has_ended = false;
-    makecontext(&fiber.context, RunThread, 0);
+inline void BeginBlock(Block& block, unsigned threads) {
+  block.resize(threads);
+  for (auto& fiber : block) {
+    if (fiber == nullptr) fiber.reset(new Fiber);
   }
-  for (unsigned ended = 0; ended < threads;) {
+  for (auto& fiber : block) {
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = fiber->stack.data();
+    fiber->context.uc_stack.ss_size = fiber->stack.size();
+    fiber->context.uc_link = &turns;
+    fiber->state = FiberState::kRuns;
+    makecontext(&fiber->context, RunThread, 0);
+  }
+}
+
+// Up to the end, or to where it waits for other blocks. Whether it has ended.
+inline bool RunBlock(Block& block) {
+  const auto threads = static_cast<unsigned>(block.size());
+  running = &block;
+  for (bool is_stuck = false; !is_stuck;) {
+    const auto before = moves;
+    unsigned ended = 0, waiting = 0;
     for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
-      Fiber& fiber = fibers[threadIdx.x];
-      swapcontext(&turns, &fiber.context);
-      if (fiber.has_ended) ++ended;
+      Fiber& fiber = *block[threadIdx.x];
+      if (fiber.state == FiberState::kRuns) swapcontext(&turns, &fiber.context);
+      ended += fiber.state == FiberState::kHasEnded;
+      waiting += fiber.state == FiberState::kIsAtBarrier;
     }
-    if (ended == 0 || ended == threads) continue;
-    std::fprintf(stderr, "%u of %u threads never come to a barrier\n", ended, threads);
-    std::abort();
+    if (ended == threads) return true;
+    is_stuck = moves == before;
+    if (ended + waiting < threads) continue;
+    if (ended > 0) {
+      std::fprintf(stderr, "%u of %u threads never come to a barrier\n", ended, threads);
+      std::abort();
+    }
+    for (auto& fiber : block) fiber->state = FiberState::kRuns;
+    is_stuck = false;
   }
+  return false;
 }
 
 // Arguments are pointers to the parameters, as cuLaunchKernel takes them.
@@ -120,7 +157,33 @@ void CallWith(void (*kernel)(Parameters...), void** arguments, std::index_sequen
   kernel(*static_cast<Parameters*>(arguments[index])...);
 }
 template <typename... Parameters>
-void Launch(void (*kernel)(Parameters...), void** arguments, unsigned blocks, unsigned threads) {
+void Launch(void (*kernel)(Parameters...), void** arguments, unsigned count, unsigned threads) {
   thread_body = [=] { CallWith(kernel, arguments, std::index_sequence_for<Parameters...>()); };
-  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) RunBlock(threads);
+  gridDim.x = count;
+  static std::vector<Block> free;
+  std::vector<Block> begun(count);
+  std::vector<bool> has_ended(count);
+  unsigned ended = 0;
+  for (int idle_turns = 0; ended < count;) {
+    const auto before = moves;
+    for (blockIdx.x = 0; blockIdx.x < count; ++blockIdx.x) {
+      Block& block = begun[blockIdx.x];
+      if (has_ended[blockIdx.x]) continue;
+      if (block.empty()) {
+        if (!free.empty()) {
+          block = std::move(free.back());
+          free.pop_back();
+        }
+        BeginBlock(block, threads);
+      }
+      if (!RunBlock(block)) continue;
+      has_ended[blockIdx.x] = true;
+      free.push_back(std::move(block));
+      ++ended;
+    }
+    idle_turns = moves == before ? idle_turns + 1 : 0;
+    if (idle_turns < 8) continue;
+    std::fprintf(stderr, "%u of %u blocks wait for ever\n", count - ended, count);
+    std::abort();
+  }
 }

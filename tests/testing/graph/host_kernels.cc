@@ -8,10 +8,16 @@
 #include <regex>
 
 namespace kiln::graph {
+namespace {
+
+// Fewer than most stages have positions for, and no power of two.
+constexpr unsigned kTogetherBlocks = 3;
+
+}  // namespace
 
 std::string WithOwnFunctions(const EmittedKernel& kernel, size_t number) {
   // Functions of the shim keep their names.
-  static const std::regex own("kiln_(?!f32_of_f16_bits|f16_bits_of_f32)");
+  static const std::regex own("kiln_(?!f32_of_f16_bits|f16_bits_of_f32|host_load)");
   return std::regex_replace(kernel.text, own, fmt::format("k{}_", number));
 }
 
@@ -41,7 +47,7 @@ absl::Status HostKernels::Build(const std::vector<EmittedKernel>& kernels) {
 }
 
 void HostKernels::Run(const EmittedKernel& kernel, const std::vector<int64_t>& symbols,
-                      std::vector<TestBuffer>& buffers) const {
+                      std::vector<TestBuffer>& buffers, HostStages stages) const {
   std::vector<void*> pointers;
   std::vector<int64_t> sizes = symbols;
   for (TestBuffer& buffer : buffers) {
@@ -52,12 +58,26 @@ void HostKernels::Run(const EmittedKernel& kernel, const std::vector<int64_t>& s
   std::vector<void*> arguments;
   for (void*& pointer : pointers) arguments.push_back(&pointer);
   for (int64_t& size : sizes) arguments.push_back(&size);
-  const int64_t total = kernel.grid[0].extent.Evaluate(symbols).value_or(0);
-  const auto blocks =
-      static_cast<unsigned>((total + kernel.grid[0].tile - 1) / kernel.grid[0].tile);
+  // Whatever the memory of the barrier holds.
+  uint64_t barrier[kBarrierBytes / sizeof(uint64_t)] = {0x0123456789abcdef, ~uint64_t{0}};
+  const void* barrier_address = barrier;
+  uint32_t ticket = 7;
+  auto stage = static_cast<uint32_t>(kernel.stages.size());
+  if (stage > 0) {
+    arguments.insert(arguments.end(), {static_cast<void*>(&barrier_address), &ticket, &stage});
+  }
   const auto launch = reinterpret_cast<void (*)(void**, unsigned, unsigned)>(
       ::dlsym(library_, ("launch_" + kernel.entry).c_str()));
-  launch(arguments.data(), blocks, static_cast<unsigned>(kernel.threads));
+  const auto blocks_of = [&](const GridFactor& factor) {
+    const int64_t total = factor.extent.Evaluate(symbols).value_or(0);
+    return static_cast<unsigned>((total + factor.tile - 1) / factor.tile);
+  };
+  const auto threads = static_cast<unsigned>(kernel.threads);
+  if (kernel.stages.empty()) return launch(arguments.data(), blocks_of(kernel.grid[0]), threads);
+  if (stages == HostStages::kTogether) return launch(arguments.data(), kTogetherBlocks, threads);
+  for (stage = 0; stage < kernel.stages.size(); ++stage) {
+    launch(arguments.data(), blocks_of(kernel.stages[stage]), threads);
+  }
 }
 
 }  // namespace kiln::graph

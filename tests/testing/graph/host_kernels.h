@@ -16,6 +16,9 @@ namespace kiln::graph {
 // kernels are one source.
 std::string WithOwnFunctions(const EmittedKernel& kernel, size_t number);
 
+// How a kernel with stages is launched: once, with barriers, or once for each.
+enum class HostStages : uint8_t { kTogether, kEach };
+
 class HostKernels {
  public:
   HostKernels() = default;
@@ -26,7 +29,7 @@ class HostKernels {
   // With g++, as one library.
   absl::Status Build(const std::vector<EmittedKernel>& kernels);
   void Run(const EmittedKernel& kernel, const std::vector<int64_t>& symbols,
-           std::vector<TestBuffer>& buffers) const;
+           std::vector<TestBuffer>& buffers, HostStages stages = HostStages::kTogether) const;
 
  private:
   const TempDirectory directory_;

@@ -63,6 +63,12 @@ class BoundPlan:
         c.library().launch("bound_prepare", self._handle)
         self.device = number if self._kernel is None else self._kernel.device
 
+    def explain(self) -> str:
+        """A line for each kernel with grid barriers: one launch, or several where the device cannot have all blocks resident, and why."""
+        text = ctypes.c_char_p()
+        c.library().launch("bound_get_explanation", self._handle, ctypes.byref(text))
+        return c.text_of(text.value)
+
     def workspace_bytes(self, symbols: Mapping[str, int]) -> int:
         """What values between kernels take at these sizes, in bytes; 0: none is needed. LaunchError: one is outside of its range."""
         size = ctypes.c_uint64()

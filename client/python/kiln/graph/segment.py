@@ -164,7 +164,8 @@ class Segment:
         return value
 
     def plan(self, target: str, *, compilers: Sequence[str] = (), forced: str = "", off: Sequence[str] = (), fast_math: bool = False,
-             fuses: bool = True, keeps_small_sections: bool = False, takes_views: bool = False, splits_ranges: bool = True) -> "Plan":
+             fuses: bool = True, keeps_small_sections: bool = False, takes_views: bool = False, splits_ranges: bool = True,
+             barriers: str = "score") -> "Plan":
         """What becomes of the segment on a target: "cuda:90", "hip:gfx942", "spirv:1.2".
 
         compilers: those there are, of "ptx", "cuda", "triton" and "opencl"; empty: all that make code for the target. forced: one for
@@ -173,6 +174,7 @@ class Segment:
         takes_views: outputs that strides express on other memory are not written: Plan.views tells them.
         keeps_small_sections: makes kernels that are not worth a launch, too. splits_ranges: makes kernels for parts of the symbols'
             ranges, where that pays.
+        barriers: "always": small sections become one kernel with grid barriers between them; "never"; "score": where that is faster.
 
         InvalidArgumentError: what is wrong with the segment (a cycle, a size that overflows, ...) or with an option. An operation that
         nothing lowers is no error: it is a step of the engine's.
@@ -183,7 +185,7 @@ class Segment:
                                 fast_math=_validate.flag(fast_math, "fast_math"), no_fusion=not _validate.flag(fuses, "fuses"),
                                 keeps_small_sections=_validate.flag(keeps_small_sections, "keeps_small_sections"),
                                 no_splits=not _validate.flag(splits_ranges, "splits_ranges"),
-                                takes_views=_validate.flag(takes_views, "takes_views"))
+                                takes_views=_validate.flag(takes_views, "takes_views"), barriers=_validate.c_text(barriers, "barriers"))
         return Plan(self, target, options)
 
     def _value(self, name: str, type: str, shape: Sequence[Extent], strides: Optional[Sequence[Extent]], role: int,

@@ -1,7 +1,8 @@
 // run_segments interpreter|host|triton|opencl|cuda|ptx: plans and runs segments, for tests in
 // Python that hold the results against NumPy. Reads a JSON object a line:
 //
-//   {"segment": {…}, "symbols": [64], "buffers": {"x": "<hex>"}, "fuses": true, "off": ["matmul"]}
+//   {"segment": {…}, "symbols": [64], "buffers": {"x": "<hex>"}, "fuses": true, "off": ["matmul"],
+//    "barriers": "never"}
 //
 // "buffers" has the elements of each value with a role. Writes {"buffers": {…}} a line, or
 // {"error": "…"}. `host` compiles the CUDA C++ of all lines at once, with g++. The
@@ -14,9 +15,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "client/graph/compile/section_groups.h"
 #include "client/graph/emit/cuda.h"
 #include "client/graph/emit/opencl.h"
 #include "client/graph/emit/ptx.h"
@@ -53,8 +56,10 @@ absl::StatusOr<Case> ReadCase(const std::string& line) {
   for (const std::string& name : json.value("off", std::vector<std::string>())) {
     config.off.push_back(ParseSectionType(name).value());
   }
+  config.barriers = ParseGridBarriers(json.value("barriers", "never")).value();
   auto plan = MakePlan(read.segment, config);
   if (!plan.ok()) return plan.status();
+  GroupSections(read.segment, config, {.target = "cuda:90"}, *plan);
   read.plan = *std::move(plan);
   read.symbols = json.at("symbols").get<std::vector<int64_t>>();
   read.options.architecture = json.value("architecture", "");
@@ -93,11 +98,34 @@ absl::StatusOr<EmittedKernel> Emit(const LoopProgram& program, std::string_view 
   return language == "opencl" ? EmitOpenCl(program, options) : EmitCuda(program, options);
 }
 
+void AddKernel(Case& emitted, EmittedKernel kernel, std::vector<int> values) {
+  emitted.kernels.push_back(std::move(kernel));
+  for (const int value : values) {
+    const Value& facts = emitted.segment.values[static_cast<size_t>(value)];
+    emitted.memory.try_emplace(value, facts.type,
+                               ElementsOf(facts.shape).Evaluate(emitted.symbols).value_or(0));
+  }
+  emitted.values.push_back(std::move(values));
+}
+
 // `number`: makes the kernels' names unique.
 absl::Status EmitKernels(Case& emitted, std::string_view language, size_t number) {
+  const std::vector<int> joined = emitted.plan.JoinedGroups();
   for (const Plan::Step& step : emitted.plan.order) {
     const auto at = static_cast<size_t>(step.number);
     const Segment& segment = emitted.segment;
+    if (const int joined_in = step.is_section ? joined[at] : -1; joined_in >= 0) {
+      const SectionGroup& group = emitted.plan.groups[static_cast<size_t>(joined_in)];
+      if (group.sections.front() != step.number) continue;
+      auto made = LowerGroup(segment, emitted.plan, group);
+      if (!made.ok()) return made.status();
+      auto kernel =
+          EmitCudaStages(fmt::format("segment{}_kernel{}", number, emitted.kernels.size()),
+                         made->programs, emitted.options);
+      if (!kernel.ok()) return kernel.status();
+      AddKernel(emitted, *std::move(kernel), std::move(made->values));
+      continue;
+    }
     auto programs =
         step.is_section
             ? LowerSection(segment, emitted.plan.sections[at])
@@ -108,15 +136,11 @@ absl::Status EmitKernels(Case& emitted, std::string_view language, size_t number
       program.name = fmt::format("segment{}_kernel{}", number, emitted.kernels.size());
       auto kernel = Emit(program, language, emitted.options);
       if (!kernel.ok()) return kernel.status();
-      emitted.kernels.push_back(*std::move(kernel));
-      emitted.values.emplace_back();
+      std::vector<int> values;
       for (const Buffer& buffer : program.buffers) {
-        const int value = std::stoi(buffer.name.substr(1));
-        emitted.values.back().push_back(value);
-        const Value& facts = segment.values[static_cast<size_t>(value)];
-        emitted.memory.try_emplace(value, facts.type,
-                                   ElementsOf(facts.shape).Evaluate(emitted.symbols).value_or(0));
+        values.push_back(std::stoi(buffer.name.substr(1)));
       }
+      AddKernel(emitted, *std::move(kernel), std::move(values));
     }
   }
   return absl::OkStatus();

@@ -38,6 +38,13 @@ TEST(PlanKeyTest, NamesDoNotDecideTheKey) {
   EXPECT_EQ(KeyOf(one), KeyOf(other));
 }
 
+TEST(PlanKeyTest, GridBarriersAndTheirScoreDecideTheKey) {
+  PlanConfig other{.barriers = GridBarriers::kNever};
+  EXPECT_NE(KeyOf(Example()), PlanKey(Example(), other, kConfig));
+  other = {.model = {.barrier_bytes = 1}};
+  EXPECT_NE(KeyOf(Example()), PlanKey(Example(), other, kConfig));
+}
+
 TEST(PlanKeyTest, ADefaultThatIsWrittenOutDoesNotDecideTheKey) {
   SegmentMaker one;
   one.Output(one.Add("LeakyRelu", {one.Input({64})}));

@@ -29,11 +29,16 @@ inline Segment Chain() {
 
 // What the daemon would answer, with the kernel's name and `content` for its code. One symbol.
 inline kiln_launch_artifact* MadeArtifact(FakeCudaLibrary& fake, const PlannedKernel& kernel,
-                                          const std::string& content = "") {
+                                          const std::string& content = "", int threads_max = 1024) {
   std::vector<std::pair<std::string, std::string>> parameters;
   for (const int value : kernel.buffers) parameters.emplace_back(std::to_string(value), "*fp32");
   parameters.emplace_back("n", "i64");
-  fake->Define(kernel.kernel.entry, {.parameter_bytes = std::vector<size_t>(parameters.size(), 8)});
+  std::vector<size_t> bytes_of(parameters.size(), 8);
+  if (!kernel.kernel.stages.empty()) {
+    parameters.insert(parameters.end(), {{"state", "*u64"}, {"ticket", "u32"}, {"stage", "u32"}});
+    bytes_of.insert(bytes_of.end(), {8, 4, 4});
+  }
+  fake->Define(kernel.kernel.entry, {.parameter_bytes = bytes_of, .threads_max = threads_max});
   const std::string json =
       MadeDocument(kernel.kernel.entry, parameters, R"({"num_warps": 0, "hidden_pointers": 0})");
   const std::string binary = MadeElf(kernel.kernel.entry + content);
@@ -52,8 +57,9 @@ inline kiln_launch_artifact* MadeArtifact(FakeCudaLibrary& fake, const PlannedKe
 }
 
 // A kernel for each operation, but for normalizations, which the engine keeps.
-inline KernelPlan UnfusedPlanOf(const Segment& segment) {
-  PlanConfig config{.fuses = false, .keeps_small_sections = true};
+inline KernelPlan UnfusedPlanOf(const Segment& segment,
+                                GridBarriers barriers = GridBarriers::kByScore) {
+  PlanConfig config{.fuses = false, .keeps_small_sections = true, .barriers = barriers};
   config.off = {SectionType::kNormalization};
   config.model.launch_bytes = 0;  // every split pays
   auto plan = KernelPlan::Make(segment, std::move(config),
@@ -64,16 +70,23 @@ inline KernelPlan UnfusedPlanOf(const Segment& segment) {
 
 class BoundPlanTest : public testing::Test {
  protected:
-  explicit BoundPlanTest(const Segment& segment = Chain()) : plan_(UnfusedPlanOf(segment)) {
+  explicit BoundPlanTest(const Segment& segment = Chain(),
+                         GridBarriers barriers = GridBarriers::kByScore)
+      : plan_(UnfusedPlanOf(segment, barriers)) {
     fake_->MakeContext();
     kiln_launch_open_options options{};
     options.size = sizeof options;
     options.driver_path = fake_.path().c_str();
     EXPECT_EQ(kiln_launch_open(&options, &runtime_), KILN_LAUNCH_OK) << kiln_launch_error();
+    Bind();
+  }
+  void Bind() {
     auto bound = BoundPlan::Make(plan_, runtime_, 0);
     EXPECT_TRUE(bound.ok()) << bound.status();
     bound_ = *std::move(bound);
     auto layout = MemoryLayout::Make(plan_);
+    buffers_.clear();
+    names_.clear();
     for (const PlanBuffer& buffer : layout->buffers()) {
       buffers_.push_back(buffer.is_external ? 0x10'0000 * (buffers_.size() + 1) : 0);
       names_.push_back(plan_.segment().values[static_cast<size_t>(buffer.value)].name);
@@ -86,13 +99,16 @@ class BoundPlanTest : public testing::Test {
   }
 
   void SetArtifact(size_t number) {
-    kiln_launch_artifact* const artifact = MadeArtifact(fake_, plan_.kernels()[number]);
+    kiln_launch_artifact* const artifact =
+        MadeArtifact(fake_, plan_.kernels()[number], /*content=*/"", threads_max_);
     const absl::Status status = bound_->SetArtifact(number, artifact);
     kiln_launch_artifact_close(artifact);
     ASSERT_TRUE(status.ok()) << status;
   }
   void Load() {
-    for (size_t number = 0; number < plan_.kernels().size(); ++number) SetArtifact(number);
+    for (size_t number = 0; number < plan_.kernels().size(); ++number) {
+      if (plan_.StepOf(static_cast<int>(number)) >= 0) SetArtifact(number);
+    }
     const absl::Status status = bound_->Prepare();
     ASSERT_TRUE(status.ok()) << status;
   }
@@ -127,6 +143,7 @@ class BoundPlanTest : public testing::Test {
   std::vector<uint64_t> buffers_;
   std::vector<std::string> names_;
   std::vector<int64_t> symbols_ = {10};
+  int threads_max_ = 1024;  // of a block of any kernel
 };
 
 }  // namespace kiln::graph

@@ -1,0 +1,132 @@
+// The kernels of a plan: of each section, or of a group of sections.
+#include <fmt/format.h>
+
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "client/graph/compile/compiler_choice.h"
+#include "client/graph/compile/program_kernels.h"
+#include "client/graph/compile/section_groups.h"
+#include "client/graph/emit/cuda.h"
+#include "client/graph/emit/stages.h"
+
+namespace kiln::graph {
+namespace {
+
+absl::StatusOr<PlannedKernel> KernelOfGroup(const Segment& segment, const Plan& plan, int number,
+                                            const CompileConfig& config) {
+  const SectionGroup& group = plan.groups[static_cast<size_t>(number)];
+  auto made = LowerGroup(segment, plan, group);
+  if (!made.ok()) return made.status();
+  auto emitted = EmitCudaStages(fmt::format("kiln_{}_stages", made->programs.size()),
+                                made->programs, {.fast_math = config.fast_math});
+  if (!emitted.ok()) return emitted.status();
+  PlannedKernel kernel;
+  kernel.kernel = *std::move(emitted);
+  kernel.section = group.sections.front();
+  kernel.group = number;
+  kernel.buffers = std::move(made->values);
+  kernel.why = "kernels with grid barriers are CUDA C++";
+  kernel.program = CommonParameters(made->programs);
+  return kernel;
+}
+
+class PlanKernels {
+ public:
+  PlanKernels(const Segment& segment, Plan& plan, const CompileConfig& config,
+              const PlanConfig& plan_config)
+      : segment_(segment), plan_(plan), config_(config), plan_config_(plan_config) {}
+
+  absl::Status Add(int section) {
+    const int root = plan_.sections[static_cast<size_t>(section)].root;
+    auto programs = LowerSection(segment_, plan_.sections[static_cast<size_t>(section)]);
+    if (!programs.ok()) {
+      refused_.emplace(section, std::string(programs.status().message()));
+      return absl::OkStatus();
+    }
+    auto those = KernelsOfPrograms(*std::move(programs), config_, plan_config_, segment_.symbols);
+    if (absl::IsNotFound(those.status()) && config_.forced) {
+      return absl::UnimplementedError(fmt::format(
+          "{} ({}): {} cannot write it: {}", segment_.operations[static_cast<size_t>(root)].name,
+          root, NameOf(*config_.forced), std::string(those.status().message())));
+    }
+    if (absl::IsNotFound(those.status())) {
+      refused_.emplace(section, std::string(those.status().message()));
+      return absl::OkStatus();
+    }
+    if (!those.ok()) return those.status();
+    for (PlannedKernel& kernel : *those) {
+      kernel.section = section;
+      kernels_.push_back(std::move(kernel));
+    }
+    return absl::OkStatus();
+  }
+
+  // A launch for each section where the group's kernel cannot be written.
+  absl::Status AddGroup(int number) {
+    auto kernel = KernelOfGroup(segment_, plan_, number, config_);
+    if (!kernel.ok()) return AddEach(number, std::string(kernel.status().message()));
+    kernels_.push_back(*std::move(kernel));
+    return absl::OkStatus();
+  }
+  absl::Status AddEach(int number, std::string why) {
+    SectionGroup& group = plan_.groups[static_cast<size_t>(number)];
+    group.is_joined = false;
+    group.reason = std::move(why);
+    absl::Status status;
+    for (const int section : group.sections) {
+      if (status.ok()) status = Add(section);
+    }
+    return status;
+  }
+
+  std::vector<PlannedKernel> Finish() && {
+    GiveToEngine(plan_, refused_);
+    return std::move(kernels_);
+  }
+
+ private:
+  const Segment& segment_;
+  Plan& plan_;
+  const CompileConfig& config_;
+  const PlanConfig& plan_config_;
+  std::vector<PlannedKernel> kernels_;
+  std::map<int, std::string> refused_;  // sections
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment, Plan& plan,
+                                                     const CompileConfig& config,
+                                                     const PlanConfig& plan_config) {
+  if (const auto usable = UsableCompilers(config); !usable.ok()) return usable.status();
+  PlanKernels kernels(segment, plan, config, plan_config);
+  const std::vector<int> joined = plan.JoinedGroups();
+  for (const Plan::Step& step : plan.order) {
+    if (!step.is_section) continue;
+    const int group = joined[static_cast<size_t>(step.number)];
+    absl::Status status;
+    if (group < 0) {
+      status = kernels.Add(step.number);
+    } else if (plan.groups[static_cast<size_t>(group)].sections.front() == step.number) {
+      status = kernels.AddGroup(group);
+    }
+    if (!status.ok()) return status;
+  }
+  return std::move(kernels).Finish();
+}
+
+absl::Status SeparateGroup(const Segment& segment, Plan& plan, std::vector<PlannedKernel>& kernels,
+                           size_t number, const CompileConfig& config,
+                           const PlanConfig& plan_config, std::string_view why) {
+  PlanKernels separate(segment, plan, config, plan_config);
+  const absl::Status status = separate.AddEach(kernels[number].group, std::string(why));
+  if (!status.ok()) return status;
+  kernels[number].is_dropped = true;
+  std::ranges::move(std::move(separate).Finish(), std::back_inserter(kernels));
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::graph
