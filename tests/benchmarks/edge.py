@@ -113,15 +113,17 @@ class Soak:
         begin = time.monotonic()
         self._end = begin + 60 * minutes
         loads = (self._compile, self._hit, self._keep, self._talk_nonsense)
-        with concurrent.futures.ThreadPoolExecutor(len(loads)) as pool:
-            running = [pool.submit(self._repeat, load) for load in loads]
-            while time.monotonic() < self._end and not any(one.done() for one in running):
-                time.sleep(1)
-                self.samples.append((time.monotonic() - begin, self._sample()))
-        counts = [one.result() for one in running]
-        self._daemon.terminate()
-        assert self._daemon.wait(60) == 0
-        return counts
+        try:
+            with concurrent.futures.ThreadPoolExecutor(len(loads)) as pool:
+                running = [pool.submit(self._repeat, load) for load in loads]
+                while time.monotonic() < self._end and not any(one.done() for one in running):
+                    time.sleep(1)
+                    self.samples.append((time.monotonic() - begin, self._sample()))
+                self._end = 0  # one that failed ends the others
+            return [one.result() for one in running]
+        finally:
+            self._daemon.terminate()
+            assert self._daemon.wait(60) == 0
 
     def _repeat(self, load):
         count = 0
