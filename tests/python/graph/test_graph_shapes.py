@@ -105,5 +105,7 @@ def test_an_output_is_a_view_for_an_engine_that_takes_it(client, runtime, device
     steps = [4 * stride.evaluate({"rows": 7}) for stride in view.strides]
     y = np.lib.stride_tricks.as_strided(memory[view.offset.evaluate({"rows": 7}):], (5, 7), steps)
     np.testing.assert_allclose(y, (x @ w).T, rtol=1e-5, atol=1e-6)
+    with pytest.raises(kiln.LaunchError, match=f"y is not written: it is a view of {base}"):
+        bound.execute({**arrays, "y": put(np.zeros((5, 7), np.float32))}, stream=device.queue)
     with pytest.raises(kiln.LaunchError, match=f"buffer {base} has no address"):
         bound.execute({**arrays, base: 0}, stream=device.queue)

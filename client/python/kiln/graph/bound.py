@@ -50,6 +50,7 @@ class BoundPlan:
             c.library().launch("bind", plan._handle, runtime._handle, number, ctypes.byref(self._handle))
         weakref.finalize(self, _close, self._handle, os.getpid()).atexit = False
         self._symbols = plan._symbols
+        self._bases = {view.name: view.base for view in plan.views}
         self._interface_names = plan._interface_names
         # Any of the kernels: it finds out addresses on the device.
         self._kernel: Optional[launch.Kernel] = None
@@ -116,6 +117,8 @@ class BoundPlan:
         unknown = known.keys() - self._interface_names - {buffer.name for buffer in self.buffers if buffer.is_external} - self._engines_names()
         if unknown:
             raise _wrong(f"the plan has no value {', '.join(sorted(map(str, unknown)))} outside of its workspace")
+        for name in known.keys() & self._bases.keys():
+            raise _wrong(f"{name} is not written: it is a view of {self._bases[name]}, as Plan.views has it")
         numbers = self._sizes(known, symbols or {})
         handle = self._stream(stream)
         kept: "List[Any]" = []
