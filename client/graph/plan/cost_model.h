@@ -21,8 +21,9 @@ struct CostModel {
   // A chain under this many elements, or of one operation, is not worth a kernel of its own.
   int64_t worthwhile_elements = 1'000'000;
   // What a section may move so that a grid barrier in front of it is better than a launch of its
-  // own, in a captured graph. An estimate, until tests/gpu/run has measured graph-grid-barrier.
-  double barrier_bytes = 2e6;
+  // own, in a captured graph. It never is on an H100 (docs/gpu-results.md, graph-grid-barrier): a
+  // section of 48 KB takes 3.7 us behind a barrier and 1.8 us by a launch.
+  double barrier_bytes = 0;
 
   // A kernel of its own for a part of a symbol's range pays where the kernel moves `launch_bytes`
   // there at least: what it can save is less than it takes. Times of an H100:

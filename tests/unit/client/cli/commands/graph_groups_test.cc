@@ -62,10 +62,15 @@ TEST_F(GraphGroupsTest, WhereTheGroupDoesNotCompileItsSectionsDo) {
 }
 
 TEST_F(GraphGroupsTest, ExplainTellsWhyAndTheFlagDecides) {
-  EXPECT_EQ(Run({"explain", Write(kSoftmaxes), "--target", "cuda:90"}), 0) << err_.str();
-  EXPECT_THAT(out_.str(), HasSubstr(": sections 0, 1: score "));
-  EXPECT_EQ(Run({"explain", Write(kSoftmaxes), "--target", "cuda:90", "--barriers", "never"}), 0);
-  EXPECT_THAT(out_.str(), ::testing::Not(HasSubstr("sections 0, 1")));
+  const auto explain = [&](const std::string& barriers) {
+    out_.str("");
+    EXPECT_EQ(Run({"explain", Write(kSoftmaxes), "--target", "cuda:90", "--barriers", barriers}), 0)
+        << err_.str();
+    return out_.str();
+  };
+  EXPECT_THAT(explain("always"), HasSubstr("one kernel: sections 0, 1: it is forced"));
+  EXPECT_THAT(explain("score"), ::testing::Not(HasSubstr("sections 0, 1")));
+  EXPECT_THAT(explain("never"), ::testing::Not(HasSubstr("sections 0, 1")));
   EXPECT_NE(Run({"explain", Write(kSoftmaxes), "--barriers", "sometimes"}), 0);
   EXPECT_THAT(err_.str(), HasSubstr("--barriers: 'sometimes' is none of score, always, never"));
 }

@@ -54,6 +54,14 @@ TEST(SectionGroupsTest, TheScoreLeavesLargeSectionsApart) {
   EXPECT_THAT(Explain(two, plan), HasSubstr("a launch each: sections 0, 1: score -0.05 MB"));
 }
 
+TEST(SectionGroupsTest, TheDefaultScoreJoinsNothing) {
+  const Segment segment = Softmaxes(3, 1);
+  Plan plan = MakePlan(segment, {}).value();
+  GroupSections(segment, {}, kCuda90, plan);
+  EXPECT_EQ(plan.sections.size(), 3u);
+  EXPECT_TRUE(plan.groups.empty());
+}
+
 TEST(SectionGroupsTest, TheConfigurationForcesAndForbids) {
   const Segment large = Softmaxes(3, 4096);
   const Plan forced = Grouped(large, {.barriers = GridBarriers::kAlways});
