@@ -68,6 +68,7 @@ BoundPlan::BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_ru
     const auto first = static_cast<size_t>(step.first_kernel);
     steps_.push_back({step.is_engines, first, first + static_cast<size_t>(step.kernels)});
   }
+  while (first_own_step_ < steps_.size() && steps_[first_own_step_].is_engines) ++first_own_step_;
 }
 
 absl::Status BoundPlan::CheckIsOurs(size_t kernel) const {
@@ -173,7 +174,9 @@ absl::StatusOr<std::vector<ObservedSymbol>> BoundPlan::Observed() const {
 }
 
 absl::Status BoundPlan::Execute(const Execution& execution, size_t& next_step) const {
-  if (observed_ != nullptr && execution.first_step == 0) observed_->Add(execution.symbols);
+  if (observed_ != nullptr && execution.first_step == first_own_step_) {
+    observed_->Add(execution.symbols);
+  }
   if (absl::Status status = CheckSymbols(symbols_, execution.symbols); !status.ok()) return status;
   if (execution.buffers.size() != names_.size()) {
     return Refused("{} addresses are given, there are {} buffers", execution.buffers.size(),

@@ -62,8 +62,11 @@ class BoundPlan {
   [[nodiscard]] absl::StatusOr<uint64_t> BufferBytes(size_t buffer,
                                                      std::span<const int64_t> symbols) const;
 
-  // Counts from now on the sizes that Execute is asked for. To be called like Prepare.
-  void Observe() { observed_ = std::make_unique<ObservedShapes>(symbols_.size()); }
+  // Counts from now on the sizes that Execute is asked for, once for all steps: with the first one
+  // that is not the engine's. To be called like Prepare.
+  void Observe() {
+    if (observed_ == nullptr) observed_ = std::make_unique<ObservedShapes>(symbols_.size());
+  }
   // By symbol. FAILED_PRECONDITION: Observe was not called.
   [[nodiscard]] absl::StatusOr<std::vector<ObservedSymbol>> Observed() const;
   const std::vector<Symbol>& symbols() const { return symbols_; }
@@ -160,6 +163,7 @@ class BoundPlan {
   std::vector<int> written_;                  // the external buffers that kernels write
   MemoryLayout layout_;
   std::vector<BoundStep> steps_;
+  size_t first_own_step_ = 0;  // steps before are the engine's
   std::vector<BoundKernel> kernels_;
   std::string explanation_;
   const uint32_t ticket_;  // of launches with barriers

@@ -70,6 +70,24 @@ def test_observed_sizes_become_a_segments_ranges(client, runtime, device, put):
         added_rows().set_ranges(bound)
 
 
+def test_sizes_are_observed_behind_a_first_step_of_the_engines(client, runtime, device, put):
+    segment = kiln.graph.Segment("first")
+    x = segment.input("x", "f32", [segment.symbol("rows", 1, 64), 8])
+    segment.output(segment.op("Neg", segment.op("Softmax", x)), "y")
+    plan = segment.plan(TARGET, keeps_small_sections=True, off=["normalization"])
+    assert [step.is_engines for step in plan.steps] == [True, False] and plan.compile(client) == []
+    bound = plan.bind(0, runtime=runtime)
+    bound.observe()
+    array = np.ones((5, 8), np.float32)
+    arrays = {"x": put(array, "f32"), "y": put(np.zeros_like(array), "f32")}
+    for _ in range(2):
+        bound.execute(arrays, engine=lambda operation, inputs: put(array, "f32"), stream=device.queue)
+        bound.observe()  # goes on counting
+    device.finish()
+    np.testing.assert_array_equal(put.read(arrays["y"]), -array)
+    assert bound.observed_shapes["rows"].counts == {5: 2}
+
+
 def test_elements_of_constants_are_not_read_as_text():
     """A model's weights are gigabytes: they are handed over as bytes."""
     segment = kiln.graph.Segment("weights")
