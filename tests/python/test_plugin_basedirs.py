@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from job import Job
+from job import Job, as_user
 from places import ROOT, TOOLCHAIN, VERSIONS
 
 from kiln._plugin import basedirs
@@ -175,7 +175,7 @@ def test_two_users_with_own_checkouts_share_every_kernel(daemon, tmp_path):
         for user in USERS:
             folder = folder_of(tmp_path, f"home-{user}")
             os.chown(folder, user, user)
-            with Job(folder, PYTHON, shared.root, user=user, KILN_BASEDIRS="~", XDG_CACHE_HOME=str(folder)) as job:
+            with Job(folder, PYTHON, shared.root, within=as_user(user), KILN_BASEDIRS="~", XDG_CACHE_HOME=str(folder)) as job:
                 job.run("be patient")
                 for case in job.run("cases", targets=["cuda:90"])["cases"]:
                     assert "hash" in job.compile(*case), job.log

@@ -1,9 +1,11 @@
 """Line tables say neither when the files were written that a source names, nor how long they are, nor whether they exist."""
 
+import dataclasses
 import glob
 import json
 import os
 import pathlib
+import shlex
 import struct
 import time
 
@@ -12,8 +14,18 @@ import pytest
 from daemon import Daemon
 from elf import Elf
 from places import CUDA, DESCRIPTIONS, TOOLCHAIN, TOOLCHAINS
-from test_third_user import folder, needs_root, service  # noqa: F401
+from test_hostile_clients import folder, needs_root  # noqa: F401
 
+SERVICE = 60_000
+# The toolchain may lie where only root comes.
+KILND = """#!/bin/sh
+[ -n "$IS_APART" ] || IS_APART=1 exec unshare --mount "$0" "$@"
+mount --bind {toolchain} {here} &&
+exec setpriv --reuid={uid} --regid={uid} --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs {kilnd} "$@"
+"""
+KILN = """#!/bin/sh
+exec {kiln} --server-uid={uid} "$@"
+"""
 PTX = """.version 8.0
 .target sm_90
 .address_size 64
@@ -69,6 +81,26 @@ def daemon(programs, tmp_path_factory):
     directories = {"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}
     with Daemon(programs, tmp_path_factory.mktemp("lines"), environment=directories, descriptions=DESCRIPTIONS) as running:
         yield running
+
+
+def script(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def service(programs, folder):  # noqa: F811
+    here, root = folder / "toolchain", folder / "root"
+    for made in (here, root):
+        made.mkdir()
+    os.chown(root, SERVICE, SERVICE)
+    named = {"toolchain": TOOLCHAIN, "here": here, "uid": SERVICE, "kilnd": programs.kilnd, "kiln": programs.kiln}
+    quoted = {name: shlex.quote(str(value)) for name, value in named.items()}
+    apart = dataclasses.replace(programs, kilnd=script(folder / "kilnd", KILND.format(**quoted)), kiln=script(folder / "kiln", KILN.format(**quoted)),
+                                toolchains=here)
+    with Daemon(apart, folder) as daemon:
+        yield daemon
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from job import Job
+from job import Job, as_user
 from places import KERNELS as SOURCES, ROOT, TOOLCHAIN
 from test_hostile_clients import folder, needs_root  # noqa: F401
 
@@ -49,7 +49,7 @@ def test_a_recorded_job_runs_on_a_node_that_never_compiled_it(daemon, programs, 
         assert (other["compiled"], other["failed"]) == (len(KERNELS), 0), other
 
         his = home_of(BOB, folder)
-        with Job(his, PYTHON, second.root, user=BOB, KILN_BASEDIRS="~", XDG_CACHE_HOME=str(his), KILN_MODE="require", KILN_JOB="night") as job:
+        with Job(his, PYTHON, second.root, within=as_user(BOB), KILN_BASEDIRS="~", XDG_CACHE_HOME=str(his), KILN_MODE="require", KILN_JOB="night") as job:
             answers = [job.compile(kernel, target) for kernel in KERNELS for target in ("cuda:90", "cuda:100")]
             assert all("hash" in answer for answer in answers), answers
             report = job.report()

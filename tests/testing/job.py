@@ -16,14 +16,14 @@ class Job:
     """Runs for as long as a `with` block lasts. Its folder holds the sources, Triton's cache, a home.
 
     python: the toolchain's. root: the daemon's; None: no plug-in. Every job of one folder's name has its sources at the same
-    paths, so what Triton makes of them is the same. user: another one's uid, where this is root. Triton's key for itself is computed once for all jobs, but where `environment` has
-    an XDG_CACHE_HOME.
+    paths, so what Triton makes of them is the same. within: what its command begins with, such as as_user(uid). Triton's key for itself is computed
+    once for all jobs, but where `environment` has an XDG_CACHE_HOME.
     """
 
-    def __init__(self, folder, python, root=None, cache="cache", user=None, **environment):
+    def __init__(self, folder, python, root=None, cache="cache", within=(), **environment):
         self.folder = folder
         self.cache = folder / cache
-        self._python = [*([] if user is None else as_user(user)), python]
+        self._python = [*within, python]
         self._keys = [] if "XDG_CACHE_HOME" in environment else [folder.parent / "triton-keys"]
         plugin = {} if root is None else {"TRITON_CACHE_MANAGER": "kiln.triton:CacheManager", "KILN_ROOT": str(root)}
         self.environment = {
@@ -35,6 +35,8 @@ class Job:
     def __enter__(self):
         source = self.folder / "source"
         shutil.copytree(KERNELS, source, ignore=shutil.ignore_patterns("__pycache__"))
+        home = self.folder.stat()
+        os.chown(source, home.st_uid, home.st_gid)  # the job removes it
         self._log = open(self.folder / "job.log", "ab")
         self.process = subprocess.Popen(
             [*self._python, "-B", _PROGRAM, self.folder, *self._keys], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,

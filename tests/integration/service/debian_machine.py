@@ -65,20 +65,34 @@ class Machine:
         """The programs, what they are linked with, and the units."""
         subprocess.run(["cmake", "--install", BUILD, "--component", "Unspecified", "--prefix", "/usr"], check=True, capture_output=True,
                        env={**os.environ, "DESTDIR": str(self.root), "CMAKE_INSTALL_ALWAYS": "1"})
-        for program in ("bin/kilnd", "bin/kiln", "lib/kiln/kiln-worker"):
-            linked = subprocess.run(["ldd", BUILD / program], check=True, capture_output=True, text=True).stdout
-            for library in re.findall(r"=> (/\S+)", linked):
-                there = self.root / library[1:]
-                if not there.exists():
-                    there.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(os.path.realpath(library), there)
+        self._copy_libraries(*(BUILD / program for program in ("bin/kilnd", "bin/kiln", "lib/kiln/kiln-worker")))
 
-    def boot(self):
+    def _copy_libraries(self, *files):
+        """What they are linked with."""
+        linked = subprocess.run(["ldd", *files], check=True, capture_output=True, text=True).stdout
+        for library in re.findall(r"=> (/\S+)", linked):
+            there = self.root / library[1:]
+            if not there.exists():
+                there.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(os.path.realpath(library), there)
+
+    def install_python(self):
+        """The same Debian's, from here. Returns the folder of its library, which the machine is to see."""
+        python = Path("/usr/bin/python3").resolve()
+        library = Path("/usr/lib") / python.name
+        shutil.copy(python, self.root / "usr/bin/python3")
+        self._copy_libraries(python, *(library / "lib-dynload").glob("*.so"))
+        return library
+
+    def boot(self, seen=(), homes=None):
+        """seen: what it sees of this machine's files, as (path here, path there). homes: a folder that it may write, too."""
+        (self.root / "root").chmod(0o755)  # what is seen may lie beneath it
+        binds = [f"--bind-ro={here}:{there}" for here, there in seen] + ([f"--bind={homes}"] if homes else [])
         self._name = f"kiln-test-{os.getpid()}"
         with open(self._console, "wb") as console:
             self._nspawn = subprocess.Popen(
                 ["systemd-nspawn", "-D", self.root, "-b", f"--machine={self._name}", "--register=no", "--keep-unit", "--private-network", "--console=pipe",
-                 f"--system-call-filter={JAIL_CALLS}"], stdin=subprocess.DEVNULL, stdout=console, stderr=console)
+                 f"--system-call-filter={JAIL_CALLS}", *binds], stdin=subprocess.DEVNULL, stdout=console, stderr=console)
         self.wait_for(self._find_init, "its first process")
         self.wait_for(lambda: self.run("systemctl", "is-system-running", "--wait", check=False).stdout.strip() in ("running", "degraded"),
                       "the end of booting")
@@ -90,10 +104,13 @@ class Machine:
                 self._init = int(child)
         return self._init
 
-    def command(self, *arguments, uid=0):
+    def within(self, uid=0):
+        """The beginning of a command that runs in the machine, with this process's environment."""
         user = [] if uid == 0 else ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--init-groups"]
-        return ["nsenter", f"--target={self._init}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "env", "-i",
-                *ENVIRONMENT, *user, *map(str, arguments)]
+        return ["nsenter", f"--target={self._init}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", *user]
+
+    def command(self, *arguments, uid=0):
+        return [*self.within(uid), "env", "-i", *ENVIRONMENT, *map(str, arguments)]
 
     def run(self, *arguments, uid=0, check=True, **more):
         done = subprocess.run(self.command(*arguments, uid=uid), capture_output=True, text=True, timeout=COMMAND_S, **more)
@@ -131,6 +148,17 @@ class Machine:
         found = subprocess.run(["grep", "-lE", "/system.slice/kilnd.service(/|$)", *map(str, Path("/proc").glob("[0-9]*/cgroup"))],
                                capture_output=True, text=True).stdout
         return [int(line.split("/")[2]) for line in found.splitlines()]
+
+    def kilnd(self):
+        """The main process of the service, likewise."""
+        main = self.show("MainPID")
+        return next(pid for pid in self.processes() if self.status(pid)["NSpid"].split()[-1] == main)
+
+    @staticmethod
+    def status(pid):
+        """Of one of these: what the kernel says, by name."""
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
     def journal(self):
         return self.run("journalctl", "--no-pager", "-o", "cat", "-u", "kilnd*", check=False).stdout

@@ -9,12 +9,17 @@ import subprocess
 
 import debian_machine as machines
 import pytest
+from hostile_user import HostileUser
+from kernel_users import SEEN, KernelUser
 
+import stand_in_libcuda
 from places import ROOT, TOOLCHAIN
 
 UNITS = ROOT / "deploy" / "systemd"
 ALL_UNITS = ("kilnd.socket", "kilnd-admin.socket", "kilnd.service")
-ADA, BOB, EVE = 1001, 1002, 1003
+ADA, BOB, EVE, MALLORY = 1001, 1002, 1003, 1004
+KILND_BYTES_MAX = 1 << 30
+CONFIGURATIONS = 4  # of tuned_job.py
 EXPOSURE_TENTHS_MAX = 10
 PTX = """.version 8.0
 .target sm_80
@@ -53,12 +58,15 @@ def machine(tmp_path_factory):
         toolkit = made.root / "usr/lib/kiln/toolchains/cuda/bin"
         toolkit.mkdir(parents=True)
         shutil.copy(ptxas, toolkit)
-        made.boot()
+        seen = [(path, path) for path in (made.install_python(), *SEEN)]
+        made.homes = tmp_path_factory.mktemp("homes")
+        made.homes.chmod(0o755)
+        made.boot([*seen, (TOOLCHAIN.resolve(), "/usr/lib/kiln/toolchains/triton-3.6.0")], made.homes)
         made.run("groupadd", "gpu")
-        for name, uid in (("ada", ADA), ("bob", BOB), ("eve", EVE)):
+        for name, uid in (("ada", ADA), ("bob", BOB), ("eve", EVE), ("mallory", MALLORY)):
             made.run("useradd", "-m", "-u", uid, *(() if uid == EVE else ("-G", "gpu")), name)
         made.write("/etc/systemd/system/kilnd.socket.d/group.conf", "[Socket]\nSocketGroup=gpu\n")
-        made.write("/etc/kiln/kilnd.toml", '[store]\nsize = "1GiB"\n')
+        made.write("/etc/kiln/kilnd.toml", '[store]\nsize = "1GiB"\n[tunings]\nshared_by = ["ada", "bob"]\n')
         made.run("systemctl", "daemon-reload")
         made.run("systemctl", "enable", "--now", *ALL_UNITS)
         yield made
@@ -128,8 +136,7 @@ def test_two_users_share_what_a_daemon_without_privileges_compiles(machine):
     assert refused.returncode != 0 and "ermission" in refused.stderr, refused
     service = int(machine.run("id", "-u", "kiln").stdout)
     for pid in machine.processes():
-        with open(f"/proc/{pid}/status") as file:
-            status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        status = machine.status(pid)
         assert status["Uid"].split() == [str(service)] * 4, status
         assert int(status["CapPrm"], 16) == 0 and status["NoNewPrivs"] == "1", status
         # In a user namespace there is a bounding set of its own.
@@ -142,14 +149,14 @@ def test_two_users_share_what_a_daemon_without_privileges_compiles(machine):
 @pytest.mark.slow
 def test_a_worker_sees_neither_the_store_nor_the_sockets(machine):
     compiled(machine, 2)
-    kilnd = int(machine.show("MainPID"))
-    own = {os.readlink(f"/proc/{pid}/ns/user"): pid for pid in machine.processes()}
-    assert kilnd and len(own) > 1, own
+
+    def seen_by(pid):
+        return [path for path in ("var/lib/kiln/store/CURRENT", "run/kiln/kilnd.sock") if os.path.exists(f"/proc/{pid}/root/{path}")]
+
     shared = os.readlink("/proc/self/ns/user")
-    for namespace, pid in own.items():
-        seen = subprocess.run(["nsenter", f"--target={pid}", "--mount", "ls", "/var/lib/kiln/store", "/run/kiln"], capture_output=True,
-                              text=True).stdout
-        assert ("kilnd.sock" in seen) == ("CURRENT" in seen) == (namespace == shared), seen
+    workers = [pid for pid in machine.processes() if os.readlink(f"/proc/{pid}/ns/user") != shared]
+    assert len(seen_by(machine.kilnd())) == 2
+    assert workers and not any(map(seen_by, workers))
 
 
 @pytest.mark.slow
@@ -205,6 +212,34 @@ def test_an_upgrade_refuses_no_connection(machine):
     assert compiled(machine, 4, BOB) == "hit"
     groups = machine.run("stat", "-c", "%U %G %a", "/run/kiln/kilnd.sock", "/run/kiln/admin.sock").stdout.split("\n")
     assert groups[:2] == ["root gpu 660", "root root 600"]
+
+
+@pytest.mark.slow
+def test_a_third_user_changes_nothing_for_two_who_share(machine):
+    drivers = stand_in_libcuda.make(machine.homes / "driver")
+    ada, bob = (KernelUser(machine, uid, drivers) for uid in (ADA, BOB))
+    with HostileUser(lambda attack: machine.fork_into(attack, MALLORY)) as mallory:
+        made, binaries = ada.compile_all()
+        found, same = bob.compile_all()
+        measured, known = ada.tune(), bob.tune()
+    count = made["compiled"]
+    assert count > 20 and made["local"] == {} and made["hits"] == {}, made
+    assert found["compiled"] == 0 and found["local"] == {} and sum(found["hits"].values()) == count, found
+    assert list(binaries.values()) == list(same.values()) and binaries
+    assert (measured["measured"], known["measured"]) == (CONFIGURATIONS, 0)
+    assert known["best"] == measured["best"] and known["times"] == measured["times"]
+
+    hers, his = (user.jobs()["kernels"] for user in (ada, bob))
+    assert hers["compiled"] == count + CONFIGURATIONS, hers
+    assert his["compiled"] == 0 and his["saved_micros"] > 0, his
+    assert sum(his[kind] for kind in ("hot", "memory", "disk")) == count + 1, his  # of the tuning, the fastest
+    assert sum("own_uid" not in one for one in ada.kiln("ls", "--job", "kernels")) == count + CONFIGURATIONS
+    assert {one["own_uid"] for one in bob.kiln("ls") if "own_uid" in one} == {BOB}
+    lines = [line for line in machine.journal().splitlines() if " info compiled " in line and " job=kernels " in line]
+    assert len(lines) == count + CONFIGURATIONS and all(f" uid={ADA} " in line for line in lines), lines
+
+    assert min(mallory.counts.values()) > 0, mallory.counts
+    assert int(machine.status(machine.kilnd())["VmHWM"].split()[0]) * 1024 < KILND_BYTES_MAX
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ sys.path.insert(0, str(folder / "source"))
 import blind_ptxas  # noqa: E402, F401
 import catalog  # noqa: E402
 import triton  # noqa: E402
+from patience import be_patient  # noqa: E402
 from stand_in_driver import StandInDriver  # noqa: E402
 from triton import knobs  # noqa: E402
 
@@ -147,17 +148,6 @@ def state():
     """What the process holds because of the plug-in."""
     return {"modules": sorted(set(sys.modules) & {"grpc", "google.protobuf", "kiln", "kiln.triton", "kiln.client"}),
             "threads": threading.active_count(), "version": triton.__version__, "lowered": len(lowered)}
-
-
-def be_patient(seconds=120.0):
-    """Has the plug-in wait for the daemon that long: on a machine with much else to do, a second is soon over. How long it was before."""
-    from kiln import client, sockets
-    from kiln._plugin import service
-    before = client.Client.__init__.__kwdefaults__["answer_timeout"]
-    sockets.Endpoint.__init__.__defaults__ = tuple(seconds if isinstance(one, float) else one for one in sockets.Endpoint.__init__.__defaults__)
-    client.Client.__init__.__kwdefaults__.update(connect_timeout=seconds, answer_timeout=seconds)
-    service._OWN_TIMEOUT_S = seconds
-    return {"before": before}
 
 
 def allow_no_more_processes():

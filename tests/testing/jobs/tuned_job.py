@@ -17,6 +17,7 @@ import sys
 
 import triton
 import triton.language as tl
+from patience import be_patient
 from stand_in_driver import StandInDriver
 from triton import knobs, testing
 from triton.backends.compiler import GPUTarget
@@ -99,7 +100,9 @@ def other_stages(backend=None, stages=None, *rest):
 
 def prepare():
     """Before the tuning."""
-    if what == "a switch":
+    if what == "patience":
+        be_patient()
+    elif what == "a switch":
         os.environ["TRITON_ALWAYS_COMPILE"] = "1"
     elif what == "a hook of the program's":
         knobs.runtime.jit_post_compile_hook = note

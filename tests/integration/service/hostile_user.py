@@ -1,9 +1,11 @@
 """A user who attacks a daemon over its socket, with all that tests/security tries one by one, over and over."""
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import resource
+import signal
 import socket
 import threading
 import time
@@ -15,6 +17,7 @@ from kiln.sockets import PREAMBLE
 from kiln.v1 import kernel_service_pb2 as pb
 
 MIB = 1 << 20
+PR_SET_PDEATHSIG = 1
 DESCRIPTORS = 4096
 HELD_S = 0.5  # what is connected stays so for that long
 INCLUDES = """module { tt.func public @k(%x: !tt.ptr<i32>) { %c = arith.constant 1 : i32
@@ -25,44 +28,40 @@ INCLUDES = """module { tt.func public @k(%x: !tt.ptr<i32>) { %c = arith.constant
 
 
 class HostileUser:
-    """Attacks for as long as a `with` block lasts, as that uid, without any right. Needs root."""
+    """Attacks the machine's daemon for as long as a `with` block lasts. fork: makes a child that is that user, and returns its pid."""
 
-    def __init__(self, root, uid, server_uid):
-        fork = multiprocessing.get_context("fork")
-        self._stop = fork.Event()
-        self._told = fork.SimpleQueue()
-        self._process = fork.Process(target=self._attack, args=(root, uid, server_uid))
+    def __init__(self, fork):
+        self._fork = fork
 
     def __enter__(self):
-        self._process.start()
+        self._here, there = multiprocessing.Pipe()
+        self._child = self._fork(lambda: self._attack(there))
+        there.close()
         return self
 
     def __exit__(self, *exception):
-        self._stop.set()
+        self._here.send("enough")
         # How often each attack was made to its end, by its name: not those that met a closed door.
-        self.counts = self._told.get()
-        self._process.join(60)
+        self.counts = self._here.recv()
+        os.waitpid(self._child, 0)
 
-    def _attack(self, root, uid, server_uid):
+    def _attack(self, there):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-        attacks = Attacks(root, server_uid)
+        attacks = Attacks()
         counts = dict.fromkeys(Attacks.NAMES, 0)
 
         def repeat(name):
-            while not self._stop.is_set():
+            while True:
                 with contextlib.suppress(OSError, kiln.KilnError):
                     getattr(attacks, name)()
                     counts[name] += 1
-                self._stop.wait(HELD_S)
+                time.sleep(HELD_S)
 
-        threads = [threading.Thread(target=repeat, args=(name,), daemon=True) for name in Attacks.NAMES]
-        for thread in threads:
-            thread.start()
-        self._stop.wait()
-        self._told.put(counts)
+        for name in Attacks.NAMES:
+            threading.Thread(target=repeat, args=(name,), daemon=True).start()
+        there.recv()
+        there.send(counts)
         os._exit(0)
 
 
@@ -71,9 +70,9 @@ class Attacks:
              "many_connections", "unfinished_prefaces", "garbage", "hostile_sources", "compiles_without_need", "tunings_of_others",
              "answers_that_lie")
 
-    def __init__(self, root, server_uid):
-        self._path = str(root / "run" / "kilnd.sock")
-        self._client = kiln.Client(root=root, server_uid=server_uid, answer_timeout=120)
+    def __init__(self):
+        self._path = "/run/kiln/kilnd.sock"
+        self._client = kiln.Client(socket=self._path, answer_timeout=120)
         self._number = 0
 
     @contextlib.contextmanager
