@@ -57,6 +57,7 @@ struct PlanOptions {
 struct Execution {
   std::span<const uint64_t> buffers = {};  // an address for each of the plan's buffers
   std::span<const int64_t> symbols = {};   // a size for each of the segment's symbols
+  // Two executions at once need two: with one, kernels with grid barriers hang the GPU.
   uint64_t workspace = 0;
   uint64_t workspace_bytes = 0;
   void* stream = nullptr;

@@ -224,7 +224,8 @@ typedef struct kiln_graph_execution {
   const int64_t* symbols;
   uint32_t symbol_count; /* the segment's */
   uint32_t reserved;
-  uint64_t workspace; /* a multiple of 16. The same for all steps, which keep values in it */
+  uint64_t workspace; /* a multiple of 16. The same for all steps, which keep values in it. Two
+                         executions at once need two: with one, grid barriers hang the GPU */
   uint64_t workspace_bytes;
   void* stream; /* as in kiln_launch_config */
 } kiln_graph_execution;
