@@ -43,6 +43,8 @@ def test_the_whole_ranges_kernel_is_enough(client):
     assert not plan.use_next_compiler(variant, "it crashed")
     assert [kernel.number for kernel in plan.kernels] == [whole.number] and not any(step.is_engines for step in plan.steps)
     assert plan.compile(client) == []
+    plan = added_rows().plan("spirv:9.9")  # this daemon compiles for none such
+    assert {bool(failure.kernel.split): failure.is_engines for failure in plan.compile(client)} == {True: False, False: True}
 
 
 def test_observed_sizes_become_a_segments_ranges(client, runtime, device, put):

@@ -46,11 +46,11 @@ class BoundPlan:
         number = -1 if device is None else device
         self._handle = ctypes.c_void_p()
         with plan._lock:
-            kernels, self.steps, self.buffers = plan.kernels, plan.steps, plan.buffers
+            kernels, self.steps, self.buffers, views = plan.kernels, plan.steps, plan.buffers, plan.views
             c.library().launch("bind", plan._handle, runtime._handle, number, ctypes.byref(self._handle))
         weakref.finalize(self, _close, self._handle, os.getpid()).atexit = False
         self._symbols = plan._symbols
-        self._bases = {view.name: view.base for view in plan.views}
+        self._bases = {view.name: view.base for view in views}
         self._interface_names = plan._interface_names
         # Any of the kernels: it finds out addresses on the device.
         self._kernel: Optional[launch.Kernel] = None

@@ -19,7 +19,8 @@ _OF_THE_COMPILER = (CompilationError, FailedPreconditionError, InternalError, In
 
 @dataclass(frozen=True)
 class FailedKernel:
-    """A compile that failed. is_engines: there was no other compiler, so that the kernel's operations are the engine's."""
+    """A compile that failed. is_engines: there was no other compiler, so that the kernel's operations are the engine's. False for a
+    variant (`split`): the kernel of the whole range does its work."""
     kernel: "PlannedKernel"
     error: KilnError
     is_engines: bool
@@ -37,7 +38,8 @@ def compile_kernels(plan: "Plan", client: "Client", each: Optional[EachKernel], 
                 if each is not None:
                     each(kernel, answer)
             elif isinstance(answer, _OF_THE_COMPILER):
-                failures.append(FailedKernel(kernel, answer, not plan.use_next_compiler(kernel, answer.message)))
+                has_next = plan.use_next_compiler(kernel, answer.message)
+                failures.append(FailedKernel(kernel, answer, not has_next and not kernel.split))
             else:
                 broken = broken or answer
         if broken is not None:

@@ -154,7 +154,8 @@ class Plan:
         return BoundPlan(self, device, runtime)
 
     def use_next_compiler(self, kernel: PlannedKernel, why: str) -> bool:
-        """After a failed compile of the kernel's text. False: there is no other compiler, the kernel's operations are the engine's now."""
+        """After a failed compile of the kernel's text. False: there is no other compiler. The kernel's operations are the engine's now; a
+        variant (`split`) is dropped, and the kernel of the whole range does its work."""
         with self._lock:
             now = self._kernel(kernel.number)
             if now.step >= 0 and now.text != kernel.text:  # another thread had the same failure before
