@@ -17,12 +17,16 @@ namespace {
 
 // The part of a symbol's range that holds multiples of `of`, or nothing.
 std::optional<Symbol> Multiples(const Symbol& symbol, int64_t of) {
+  const int64_t factor = of / std::gcd(symbol.multiple_of, of);
+  if (symbol.multiple_of > symbol.max / factor) return std::nullopt;
+  const int64_t step = symbol.multiple_of * factor;
+  const int64_t over = symbol.min % step;
+  const int64_t to_next = over == 0 ? 0 : step - over;
+  if (to_next > symbol.max - symbol.min) return std::nullopt;
   Symbol narrow = symbol;
-  narrow.multiple_of = std::lcm(symbol.multiple_of, of);
-  const int64_t step = narrow.multiple_of;
-  narrow.min = (symbol.min + step - 1) / step * step;
+  narrow.multiple_of = step;
+  narrow.min = symbol.min + to_next;
   narrow.max = symbol.max / step * step;
-  if (narrow.min > narrow.max) return std::nullopt;
   narrow.typical = std::clamp(symbol.typical / step * step, narrow.min, narrow.max);
   return narrow;
 }
@@ -43,10 +47,15 @@ class Splits {
   }
 
   std::vector<RangeSplit> All() {
-    for (size_t i = 0; i < program_.symbols.size(); ++i) AddSmall(i);
-    AddMultiples();
-    if (found_.size() > model_.splits_max) found_.resize(model_.splits_max);
-    return std::move(found_);
+    std::vector<RangeSplit> found;  // the widest first
+    if (auto split = WholeVectors()) found.push_back(*std::move(split));
+    const RangeSplit widest = found.empty() ? RangeSplit{program_.symbols, ""} : found.front();
+    for (size_t i = 0; i < program_.symbols.size(); ++i) {
+      if (auto split = SmallTiles(i, widest)) found.push_back(*std::move(split));
+    }
+    if (found.size() > model_.splits_max) found.resize(model_.splits_max);
+    std::ranges::reverse(found);
+    return found;
   }
 
  private:
@@ -73,9 +82,9 @@ class Splits {
     return sum;
   }
 
-  void Add(std::vector<Symbol> symbols, std::string why) {
-    if (BytesMoved(symbols) < model_.launch_bytes) return;
-    found_.push_back({std::move(symbols), std::move(why)});
+  std::optional<RangeSplit> IfItPays(std::vector<Symbol> symbols, std::string why) const {
+    if (BytesMoved(symbols) < model_.launch_bytes) return std::nullopt;
+    return RangeSplit{std::move(symbols), std::move(why)};
   }
 
   bool IsTiled(size_t symbol) const {
@@ -87,16 +96,19 @@ class Splits {
     });
   }
 
-  void AddSmall(size_t number) {
-    const Symbol& symbol = program_.symbols[number];
+  // Small tiles keep the whole vectors of `widest`.
+  std::optional<RangeSplit> SmallTiles(size_t number, const RangeSplit& widest) const {
+    const Symbol& symbol = widest.symbols[number];
     const int64_t most = model_.split_small / symbol.multiple_of * symbol.multiple_of;
     if (most < std::max<int64_t>(symbol.min, 1) || !IsTiled(number) ||
         symbol.typical < model_.split_small * model_.split_small_ratio) {
-      return;
+      return std::nullopt;
     }
-    std::vector<Symbol> symbols = program_.symbols;
+    std::vector<Symbol> symbols = widest.symbols;
     symbols[number].max = symbols[number].typical = most;
-    Add(std::move(symbols), fmt::format("{} up to {}: smaller tiles", symbol.name, most));
+    return IfItPays(std::move(symbols),
+                    fmt::format("{} up to {}: smaller tiles{}{}", symbol.name, most,
+                                widest.why.empty() ? "" : "; ", widest.why));
   }
 
   // What has to be a multiple of split_multiple, so that neighbours are loaded as vectors.
@@ -115,7 +127,7 @@ class Splits {
     });
   }
 
-  void AddMultiples() {
+  std::optional<RangeSplit> WholeVectors() const {
     std::vector<Symbol> all = program_.symbols;
     for (Symbol& symbol : all) symbol = Multiples(symbol, model_.split_multiple).value_or(symbol);
     std::set<int> needed;
@@ -140,9 +152,9 @@ class Splits {
       symbol = narrow;
       names += (names.empty() ? "" : ", ") + symbol.name;
     }
-    if (names.empty()) return;
-    Add(std::move(symbols),
-        fmt::format("{} a multiple of {}: rows are whole vectors", names, model_.split_multiple));
+    if (names.empty()) return std::nullopt;
+    return IfItPays(std::move(symbols), fmt::format("{} a multiple of {}: rows are whole vectors",
+                                                    names, model_.split_multiple));
   }
 
   const LoopProgram& program_;
@@ -151,7 +163,6 @@ class Splits {
   std::vector<size_t> accesses_;
   bool has_loop_ = false;
   std::vector<int> tiled_;  // rows and columns of a product
-  std::vector<RangeSplit> found_;
 };
 
 }  // namespace

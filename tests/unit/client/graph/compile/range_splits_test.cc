@@ -107,13 +107,31 @@ TEST(RangeSplitsTest, TheCallerMaySwitchItOff) {
               IsEmpty());
 }
 
-TEST(RangeSplitsTest, VariantsOfOneKernelAreFew) {
+// A product of which every dimension is open.
+Segment OpenProduct() {
   SegmentMaker maker;
   std::vector<Size> shape;
   for (int i = 0; i < 3; ++i) shape.push_back(maker.Symbol("s" + std::to_string(i), 1, 8192, 4096));
   const int x = maker.Input({shape[0], shape[1]}, DType::kF16);
   maker.Output(maker.Add("MatMul", {x, maker.Input({shape[1], shape[2]}, DType::kF16)}));
-  EXPECT_EQ(SplitsFor(maker.segment()).size(), CostModel{}.splits_max);
+  return maker.segment();
+}
+
+TEST(RangeSplitsTest, SmallTilesHaveWholeVectorsAndDoNotPushThoseOut) {
+  EXPECT_THAT(SplitsFor(OpenProduct()),
+              ElementsAre("s0 up to 256: smaller tiles; s1, s2 a multiple of 8: rows are whole "
+                          "vectors",
+                          "s1, s2 a multiple of 8: rows are whole vectors"));
+  EXPECT_EQ(CostModel{}.splits_max, 2u) << "s2 up to 256 has no room";
+}
+
+TEST(RangeSplitsTest, ARangeWithoutSuchMultiplesIsWhole) {
+  Segment segment = OpenSoftmax(9);
+  segment.symbols[0] = {"rows", 4096, 1 << 20, 1 << 20, 1};
+  segment.symbols[1] = {"columns", 9, 15, 9, 1};
+  EXPECT_THAT(SplitsFor(segment), IsEmpty());
+  segment.symbols[1] = {"columns", 9, 16, 9, 1};
+  EXPECT_THAT(SplitsFor(segment), SizeIs(1));
 }
 
 TEST(RangeSplitsTest, TheKeyCoversTheSplit) {

@@ -39,8 +39,9 @@ inline kiln_launch_artifact* MadeArtifact(FakeCudaLibrary& fake, const PlannedKe
     bytes_of.insert(bytes_of.end(), {8, 4, 4});
   }
   fake->Define(kernel.kernel.entry, {.parameter_bytes = bytes_of, .threads_max = threads_max});
-  const std::string json =
-      MadeDocument(kernel.kernel.entry, parameters, R"({"num_warps": 0, "hidden_pointers": 0})");
+  const std::string json = MadeDocument(
+      kernel.kernel.entry, parameters,
+      R"({"hidden_pointers": 0, "num_warps": )" + std::to_string(kernel.num_warps) + "}");
   const std::string binary = MadeElf(kernel.kernel.entry + content);
   const launch::Sha256Digest digest = launch::Sha256(binary);
   kiln_launch_bytes bytes{};

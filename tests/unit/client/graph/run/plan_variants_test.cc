@@ -76,5 +76,54 @@ TEST_F(VariantTest, AVariantThatNoCompilerCompilesIsDropped) {
   EXPECT_EQ(LaunchedAt(320), 1u);
 }
 
+// A product by Triton whose rows and depth are one symbol: small sizes that are multiples of 8 fit
+// two variants.
+Segment SquareProduct() {
+  SegmentMaker maker;
+  const Size n = maker.Symbol("n", 1, 1000, 1000);
+  const int x = maker.Input({n, n}, DType::kF16);
+  maker.Output(maker.Add("MatMul", {x, maker.Input({n, 64}, DType::kF16)}));
+  return maker.segment();
+}
+
+class ProductVariantTest : public BoundPlanTest {
+ protected:
+  ProductVariantTest() {
+    PlanConfig config{.keeps_small_sections = true};
+    config.model.launch_bytes = 0;  // every split pays
+    plan_ = *KernelPlan::Make(SquareProduct(), std::move(config),
+                              {.target = "cuda:90", .forced = Compiler::kTriton});
+    Bind();
+    for (size_t number = 0; number < plan_.kernels().size(); ++number) {
+      PlannedKernel kernel = plan_.kernels()[number];
+      kernel.kernel.entry = std::to_string(number);
+      kiln_launch_artifact* const artifact = MadeArtifact(fake_, kernel);
+      const absl::Status status = bound_->SetArtifact(number, artifact);
+      EXPECT_TRUE(status.ok()) << status;
+      kiln_launch_artifact_close(artifact);
+    }
+    const absl::Status status = bound_->Prepare();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  // The number of the kernel that is launched at this size.
+  std::string LaunchedAt(int64_t n) {
+    symbols_ = {n};
+    size_t next = 0;
+    const absl::Status status = bound_->Execute(Whole(), next);
+    return status.ok() ? fake_->launches().back().kernel : std::string(status.message());
+  }
+};
+
+TEST_F(ProductVariantTest, TheFirstVariantThatFitsIsLaunched) {
+  ASSERT_EQ(plan_.kernels().size(), 3u);
+  EXPECT_EQ(plan_.kernels()[0].split,
+            "n up to 256: smaller tiles; n a multiple of 8: rows are whole vectors");
+  EXPECT_EQ(plan_.kernels()[1].split, "n a multiple of 8: rows are whole vectors");
+  EXPECT_EQ(LaunchedAt(256), "0") << "both variants fit";
+  EXPECT_EQ(LaunchedAt(264), "1");
+  EXPECT_EQ(LaunchedAt(255), "2");
+  EXPECT_EQ(LaunchedAt(257), "2");
+}
+
 }  // namespace
 }  // namespace kiln::graph
