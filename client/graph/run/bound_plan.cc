@@ -123,25 +123,30 @@ absl::Status BoundPlan::Prepare() {
       if (kernels_[i].is_variant && kernels_[i].kernel == nullptr) continue;
       absl::Status status = CheckIsSet(i);
       if (status.ok()) status = FromLaunch(kiln_launch_prepare(kernels_[i].kernel.get()));
+      if (status.ok() && !kernels_[i].stages.empty()) status = AskForRoom(kernels_[i]);
       if (!status.ok()) return status;
-      if (!kernels_[i].stages.empty()) AskForRoom(kernels_[i]);
     }
   }
   return absl::OkStatus();
 }
 
-void BoundPlan::AskForRoom(BoundKernel& kernel) {
+absl::Status BoundPlan::AskForRoom(BoundKernel& kernel) {
   kernel.resident_blocks = 0;
   const absl::Status status = FromLaunch(kiln_launch_kernel_get_resident_blocks(
       kernel.kernel.get(), kernel.threads, /*dynamic_shared_bytes=*/0, &kernel.resident_blocks));
+  // FAILED_PRECONDITION: another plan has just taken the kernel's place on the device.
+  if (!status.ok() && !absl::IsUnimplemented(status) && !absl::IsFailedPrecondition(status)) {
+    return status;
+  }
   explanation_ += fmt::format("kernel {}: ", kernel.entry);
   if (kernel.resident_blocks > 0) {
     explanation_ += fmt::format("one launch of at most {} blocks\n", kernel.resident_blocks);
-    return;
+    return absl::OkStatus();
   }
   explanation_ += fmt::format(
       "a launch for each of its {} stages: {}\n", kernel.stages.size(),
       status.ok() ? "the device has no room for one of its blocks" : std::string(status.message()));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> BoundPlan::WorkspaceBytes(std::span<const int64_t> symbols) const {

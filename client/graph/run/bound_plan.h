@@ -151,7 +151,7 @@ class BoundPlan {
   absl::Status CheckWorkspace(std::optional<uint64_t> bytes, const Execution& execution) const;
   absl::Status Launch(const BoundKernel& kernel, const uint64_t* offsets,
                       const Execution& execution) const;
-  void AskForRoom(BoundKernel& kernel);
+  absl::Status AskForRoom(BoundKernel& kernel);
   absl::Status LaunchStages(const BoundKernel& kernel, kiln_launch_config& config,
                             const void** arguments, uint32_t count,
                             std::span<const int64_t> symbols) const;

@@ -91,6 +91,16 @@ TEST_F(StagesLaunchTest, ADeviceWithoutRoomForOneBlockGetsALaunchForEachStage) {
   EXPECT_THAT(bound_->explanation(), HasSubstr("the device has no room for one of its blocks"));
 }
 
+TEST_F(StagesLaunchTest, ADriverThatFailsWhenAskedForRoomIsToldByPrepare) {
+  SetArtifact(0);
+  SetArtifact(1);
+  fake_->Fail("cuOccupancyMaxActiveBlocksPerMultiprocessor",
+              launch::abi::kCooperativeLaunchTooLarge);
+  const absl::Status status = bound_->Prepare();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("kiln_3_stages"));
+}
+
 TEST_F(StagesLaunchTest, TheDriversRefusalOfALaunchIsPassedOnByName) {
   Load();
   fake_->Fail("cuLaunchKernelEx", launch::abi::kCooperativeLaunchTooLarge);
