@@ -11,6 +11,7 @@
 #include "client/graph/compile/section_groups.h"
 #include "client/graph/emit/cuda.h"
 #include "client/graph/emit/stages.h"
+#include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
@@ -73,13 +74,10 @@ class PlanKernels {
   }
   absl::Status AddEach(int number, std::string why) {
     SectionGroup& group = plan_.groups[static_cast<size_t>(number)];
+    for (const int section : group.sections) KILN_RETURN_IF_ERROR(Add(section));
     group.is_joined = false;
     group.reason = std::move(why);
-    absl::Status status;
-    for (const int section : group.sections) {
-      if (status.ok()) status = Add(section);
-    }
-    return status;
+    return absl::OkStatus();
   }
 
   std::vector<PlannedKernel> Finish() && {
