@@ -32,10 +32,9 @@ struct PlannedKernel {
 };
 
 // In the order of launches, variants before what they may replace; a kernel for each joined group.
-// What no compiler can write
-// becomes the engine's, in `plan`. INVALID_ARGUMENT: the target is unknown, or none of the
-// compilers makes code for it. UNIMPLEMENTED: the forced compiler cannot write a kernel; the
-// operation and the reason are named.
+// What no compiler can write becomes the engine's, in `plan`. INVALID_ARGUMENT: the target is
+// unknown, or none of the compilers makes code for it. UNIMPLEMENTED: the forced compiler cannot
+// write a kernel; the operation and the reason are named.
 [[nodiscard]] absl::StatusOr<std::vector<PlannedKernel>> KernelsOf(const Segment& segment,
                                                                    Plan& plan,
                                                                    const CompileConfig& config,

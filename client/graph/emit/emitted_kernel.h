@@ -20,9 +20,10 @@ struct GridFactor {
 // Parameters of the kernel: the program's buffers as pointers, then its symbols as i64. A grid with
 // no blocks must not be launched.
 //
-// A kernel of stages takes three more: a pointer to kBarrierBytes of memory that no other launch
-// uses meanwhile, whatever they hold; a ticket (u32), any number; and a stage (u32): its number, to
-// compute it alone, or how many there are, to compute all. The latter is a cooperative launch.
+// A kernel of stages takes three more: a pointer to kBarrierBytes of memory, aligned to 8, that no
+// other launch uses meanwhile, whatever they hold; a ticket (u32), any number, a random one where
+// the memory serves other things between launches; and a stage (u32): its number, to compute it
+// alone, or how many there are, to compute all. The latter is a cooperative launch.
 struct EmittedKernel {
   Language language = Language::kCuda;
   std::string text;

@@ -320,11 +320,12 @@ TEST(ElementwiseTest, GeluHasTheApproximationThatItsAttributeSays) {
   EXPECT_NEAR(Compute("aten::gelu", {input})[0], Gelu(x), 1e-12);
 }
 
-TEST(ElementwiseTest, CastsByNameAndByOnnxsNumber) {
+TEST(ElementwiseTest, CastsByTheNameOfAType) {
   const TestTensor x = Row(DType::kF32, {-1.75, 0, 0.5, 300});
   EXPECT_EQ(Compute("Cast", {x}, {{"to", "i32"}}), Numbers({-1, 0, 0, 300}));
   EXPECT_EQ(Compute("Cast", {x}, {{"to", "bool"}}), Numbers({1, 0, 1, 1}));
   EXPECT_FALSE(RunOperation("Cast", {x}, {{"to", "string"}}).ok());
+  EXPECT_FALSE(RunOperation("Cast", {x}, {{"to", int64_t{7}}}).ok()) << "ONNX's number of i64";
 }
 
 TEST(ElementwiseTest, CastsToFp8SaturateUnlessToldOtherwise) {
