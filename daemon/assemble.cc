@@ -84,6 +84,8 @@ namespace {
 // own, so that however much they ask for, finished compiles are stored and answered.
 constexpr int kStoreThreads = 2;
 constexpr int kReadThreads = 2;
+// Blocks of bundles take long, and jobs read meanwhile.
+constexpr int kBundleThreads = 2;
 constexpr size_t kStoreQueueLength = 1024;
 constexpr auto kFarewellTime = std::chrono::milliseconds(300);
 
@@ -219,6 +221,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
+  std::unique_ptr<ThreadExecutor> bundle_executor_;
   std::unique_ptr<ThreadExecutor> publishing_executor_;
   std::unique_ptr<RequestResolver> resolver_;
   NegativeCache negatives_{clock_, setting_.config.workers.quarantine_time};
@@ -372,6 +375,7 @@ void RunningDaemon::BuildChain() {
   timer_ = std::make_unique<ThreadTimer>();
   executor_ = std::make_unique<ThreadExecutor>(kStoreThreads, kStoreQueueLength);
   read_executor_ = std::make_unique<ThreadExecutor>(kReadThreads, kStoreQueueLength);
+  bundle_executor_ = std::make_unique<ThreadExecutor>(kBundleThreads, kStoreQueueLength);
   publishing_executor_ = std::make_unique<ThreadExecutor>(1, kStoreQueueLength);
   resolver_ = std::make_unique<RequestResolver>(*toolchains_);
 
@@ -470,11 +474,11 @@ std::set<uid_t> UsersNamed(const std::vector<std::string>& names) {
 }
 
 absl::Status RunningDaemon::StartServing() {
-  parts_ = std::make_unique<RpcDependencies>(
-      RpcDependencies{*resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_,
-                      user_rate_limit_, *read_executor_, gate_, memo_, searches_, *store_,
-                      activity_, *leases_, [this](const Digest& key) { return hot_->NoteUse(key); },
-                      shared_uid_, UsersNamed(setting_.config.tunings.shared_by)});
+  parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
+      *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
+      *read_executor_, *bundle_executor_, gate_, memo_, searches_, *store_, activity_, *leases_,
+      [this](const Digest& key) { return hot_->NoteUse(key); }, shared_uid_,
+      UsersNamed(setting_.config.tunings.shared_by)});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});
@@ -636,6 +640,7 @@ void RunningDaemon::StopThreads() {
   // Runs what the pools' last answers have queued, while the chain that it belongs to is there.
   executor_.reset();
   read_executor_.reset();
+  bundle_executor_.reset();
   publishing_executor_.reset();
   SaveBooks();
 }

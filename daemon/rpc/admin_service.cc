@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "daemon/kernel/artifact_document.h"
@@ -81,10 +82,13 @@ class AdminService final : public pb::AdminService::CallbackService {
   }
 
  private:
-  // Runs the Answer to this request on the parts' executor.
+  // Runs the Answer to this request on one of the parts' executors.
   template <class Request, class Response>
   Unary* Defer(const Call& call, const Request& request, Response& response) {
-    return DeferredCall::Start(parts_.executor, CallContextOf(call, principal_),
+    constexpr bool kIsOfBundle = std::is_same_v<Request, pb::ExportArtifactsRequest> ||
+                                 std::is_same_v<Request, pb::ImportBlockRequest>;
+    Executor& executor = kIsOfBundle ? parts_.bundle_executor : parts_.executor;
+    return DeferredCall::Start(executor, CallContextOf(call, principal_),
                                [this, &request, &response](const CallContext& context) {
                                  return Answer(context, request, response);
                                });

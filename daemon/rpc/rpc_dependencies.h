@@ -38,6 +38,7 @@ struct RpcDependencies {
   // For what reads more from the disk than the few threads that serve all connections should wait
   // for.
   Executor& executor;
+  Executor& bundle_executor;  // for blocks of bundles
   RequestGate& gate;
   RequestMemo& memo;
   // Searches for the nearest artifact, and users' lists of their own, that wait or run.

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
+#include <future>
 #include <set>
 #include <string>
 #include <utility>
@@ -144,6 +145,15 @@ TEST_F(BundleExportTest, WhatIsNotStoredIsNamed) {
   Response refused;
   EXPECT_EQ(stub_->ExportArtifacts(&context, request, &refused).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(BundleExportTest, ABlockDoesNotWaitForReads) {
+  Request request;
+  request.add_keys(Store("a", 1));
+  std::promise<void> released;
+  executor_.Run([held = released.get_future().share()] { held.wait(); });
+  EXPECT_EQ(Export(request).artifacts(), 1u);
+  released.set_value();
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ class ServiceTest : public ::testing::Test {
   RequestResolver resolver_{catalog_};
   FakeProvider provider_;
   ThreadExecutor executor_{1, 100};
+  ThreadExecutor bundle_executor_{1, 100};
   RequestGate gate_;
   RequestMemo memo_{limits::kMiB};
   std::atomic<size_t> searches_{0};
@@ -67,6 +68,7 @@ class ServiceTest : public ::testing::Test {
                          own_,
                          user_rate_limit_,
                          executor_,
+                         bundle_executor_,
                          gate_,
                          memo_,
                          searches_,
