@@ -57,10 +57,11 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
         SystemClock().Now() + std::chrono::duration_cast<SteadyTime::duration>(
                                   std::chrono::duration<double>(*arguments.budget_seconds));
   }
+  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
+  // Before the requests are opened: Keep notices a file that is replaced from here on.
+  WarmMarker marker(question, *client);
   KILN_ASSIGN_OR_RETURN(NamedRequestSource source,
                         CannotRun(OpenRequests(arguments.files, shape, shard)));
-  KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
-  WarmMarker marker(question, *client);
   // JSON says something of each kernel.
   if (!session.json() && ShowKnown(marker, session)) {
     if (IsAsRecorded(arguments)) WarmOwnEntries(*client, session, arguments.files);
