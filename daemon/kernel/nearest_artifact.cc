@@ -207,7 +207,9 @@ struct Search {
     const size_t compared = std::min(candidates.size(), limits::kNearestComparedMax);
     std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(compared),
                       candidates.end());
-    if (compared < candidates.size()) result.has_seen_all = false;
+    if (compared < candidates.size() || records_read > limits::kNearestRecordsMax) {
+      result.has_seen_all = false;
+    }
     for (size_t i = 0; i < compared; ++i) {
       KILN_RETURN_IF_ERROR(StillWanted(context, clock));
       KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, candidates[i].key));

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
 #include "storage/base/limits.h"
+#include "storage/forwarding_store.h"
 #include "storage/memory_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
@@ -224,6 +227,35 @@ TEST_F(NearestArtifactTest, WhatAnEarlierVersionStoredIsFoundByItsRecord) {
   EXPECT_FALSE(Find(Job([](CompileJob& job) {
                  job.request.source.text = "tt.func public @other() {}";
                })).nearest);
+}
+
+// Has rows of an earlier version, whose records are gone.
+class EarlierStore final : public ForwardingStore {
+ public:
+  EarlierStore(std::unique_ptr<Store> inner, size_t rows)
+      : ForwardingStore(std::move(inner)), rows_(rows) {}
+  absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext&,
+                                                     const std::optional<Digest>&,
+                                                     size_t limit) override {
+    std::vector<FoundUsage> page;
+    for (; rows_ > 0 && page.size() < limit; --rows_) {
+      page.push_back({Digest::Of(std::to_string(rows_)), {}});
+    }
+    return page;
+  }
+
+ private:
+  size_t rows_;
+};
+
+TEST_F(NearestArtifactTest, PastTheRecordsThatItReadsItHasNotSeenAll) {
+  for (const size_t more : {0, 1}) {
+    EarlierStore store(std::make_unique<MemoryStore>(limits::kMiB, clock_),
+                       limits::kNearestRecordsMax + more);
+    const auto found = FindNearest({}, clock_, store.index(), store.blobs(), Job());
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->has_seen_all, more == 0);
+  }
 }
 
 TEST_F(NearestArtifactTest, CancellationEndsTheSearch) {
