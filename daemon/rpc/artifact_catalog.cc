@@ -52,24 +52,36 @@ bool Matches(const admin::v1::ArtifactSummary& artifact,
 
 using StoredAt = std::pair<int64_t, Digest>;
 
-// When each artifact was stored that the request's filters leave.
-absl::StatusOr<std::vector<StoredAt>> TimesOf(ArtifactIndex& index, const CallContext& context,
-                                              const admin::v1::ListArtifactsRequest& request) {
-  std::vector<StoredAt> times;
+// The newest that the request's filters leave, the newest first. Of one user's, who may be anybody,
+// looks at as many as a search for the nearest does.
+absl::StatusOr<std::vector<StoredAt>> NewestOf(ArtifactIndex& index, const CallContext& context,
+                                               const admin::v1::ListArtifactsRequest& request) {
+  std::vector<StoredAt> newest;  // a heap, the oldest first
   std::optional<Digest> after;
-  while (true) {
+  size_t seen = 0, records_read = 0;
+  while (!request.has_uid() || seen < limits::kNearestUsagesMax) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
     KILN_ASSIGN_OR_RETURN(const auto page, index.ScanUsages(context, after, limits::kListScanMax));
-    if (page.empty()) return times;
+    if (page.empty()) break;
+    seen += page.size();
     after = page.back().key;
     for (const auto& [key, usage] : page) {
       if (IsUserCacheKey(key) || !MayMatch(key, usage, request)) continue;
-      times.emplace_back(usage.created_unix_ms, key);
-      if (usage.HasName()) continue;
-      const auto found = Peek(context, index, key);
-      if (found.ok() && *found) times.back().first = (*found)->record->created_unix_ms;
+      StoredAt stored(usage.created_unix_ms, key);
+      if (!usage.HasName()) {
+        if (request.has_uid() && ++records_read > limits::kNearestRecordsMax) continue;
+        const auto found = Peek(context, index, key);
+        if (found.ok() && *found) stored.first = (*found)->record->created_unix_ms;
+      }
+      newest.push_back(stored);
+      std::push_heap(newest.begin(), newest.end(), std::greater<>());
+      if (newest.size() <= request.newest()) continue;
+      std::pop_heap(newest.begin(), newest.end(), std::greater<>());
+      newest.pop_back();
     }
   }
+  std::sort_heap(newest.begin(), newest.end(), std::greater<>());
+  return newest;
 }
 
 absl::Status ListNewest(ArtifactIndex& index, const CallContext& context,
@@ -83,12 +95,9 @@ absl::Status ListNewest(ArtifactIndex& index, const CallContext& context,
     return InvalidArgument("newest: at most {}, and with no other fields than uid and job",
                            limits::kListPageMax);
   }
-  KILN_ASSIGN_OR_RETURN(std::vector<StoredAt> times, TimesOf(index, context, request));
-  const size_t count = std::min<size_t>(request.newest(), times.size());
-  std::partial_sort(times.begin(), times.begin() + static_cast<ptrdiff_t>(count), times.end(),
-                    std::greater<>());
-  for (size_t i = 0; i < count; ++i) {
-    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, times[i].second));
+  KILN_ASSIGN_OR_RETURN(const std::vector<StoredAt> newest, NewestOf(index, context, request));
+  for (const auto& [time, key] : newest) {
+    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, key));
     if (found) Summarize(*found, *response.add_artifacts());
   }
   return absl::OkStatus();
