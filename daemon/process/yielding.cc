@@ -7,12 +7,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string_view>
 #include <thread>
 
+#include "storage/base/log.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
@@ -62,7 +65,11 @@ void MakePreemptible(pid_t process) {
   attributes.policy = static_cast<uint32_t>(::sched_getscheduler(process));
   attributes.nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(process));
   attributes.slice_ns = kLongestSliceNs;
-  ::syscall(SYS_sched_setattr, process, &attributes, 0);
+  if (::syscall(SYS_sched_setattr, process, &attributes, 0) == 0 || errno != EPERM) return;
+  static std::once_flag told;
+  std::call_once(told, [] {
+    LogInfo("compilers keep their cores for an ordinary slice: sched_setattr is not allowed");
+  });
 }
 
 bool MayStopYielding() {

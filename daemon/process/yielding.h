@@ -12,7 +12,8 @@ namespace kiln {
 
 // `process`, which has one thread, and what it starts from now on give up their core as soon as a
 // thread of an ordinary slice wakes up there: their own slice is the longest that there is. What
-// they get of the cores stays the same. Takes no privilege. Does nothing before Linux 6.12.
+// they get of the cores stays the same. Takes no privilege, but a system call that kilnd.service
+// filters out: it is logged once. Does nothing before Linux 6.12.
 void MakePreemptible(pid_t process);
 
 // Whether this process may undo Yield. The kernel lets root leave SCHED_IDLE, and who has an
