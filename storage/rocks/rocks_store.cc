@@ -257,10 +257,11 @@ absl::StatusOr<std::vector<FoundUsage>> RocksStore::ScanUsages(const CallContext
        rows.Valid() && found.size() < limit; rows.Next()) {
     if (rows.key() == from) continue;
     const auto key = Digest::FromBytes(rows.key());
-    auto usage = DecodeUsage(rows.value());
-    if (!key.ok() || !usage) continue;
-    AddPendingUses(*key, *usage);
-    found.push_back({*key, *std::move(usage)});
+    if (!key.ok()) continue;
+    // As ReadUsage does with a damaged row.
+    ArtifactUsage usage = DecodeUsage(rows.value()).value_or(ArtifactUsage());
+    AddPendingUses(*key, usage);
+    found.push_back({*key, std::move(usage)});
   }
   return found;
 }

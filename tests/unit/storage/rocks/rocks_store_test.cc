@@ -222,6 +222,19 @@ TEST_F(RocksStoreTest, UsagesOfVersionFourHaveNoNameAndKeepTheRest) {
   EXPECT_EQ(usage.job, "train");
 }
 
+TEST_F(RocksStoreTest, AnArtifactWhoseUsageIsDamagedIsScannedWithoutUses) {
+  const MadeArtifact made = MakeArtifact("damaged");
+  ASSERT_TRUE(Put(made).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    batch.Put(RocksFamily::kAccess, made.record.key.Bytes(), "no usage");
+  });
+  const auto usages = store().index().ScanUsages(context_, std::nullopt, 10);
+  ASSERT_TRUE(usages.ok() && usages->size() == 1);
+  EXPECT_EQ(usages->front().key, made.record.key);
+  EXPECT_FALSE(usages->front().usage.HasName());
+  EXPECT_EQ(usages->front().usage.hits, 0u);
+}
+
 TEST_F(RocksStoreTest, RecordsAndBlobsBeyondTheLimitsAreRefused) {
   MadeArtifact made = MakeArtifact("large");
   made.record.document.assign(limits::kRecordBytesMax, 'd');
