@@ -104,7 +104,7 @@ absl::StatusOr<ExitCode> RunEvict(const EvictArguments& arguments, Session& sess
   if (excess > 0) {
     console.err << fmt::format(
         "kiln: the store takes {} more than that: what is left is pinned, or was stored just now\n"
-        "  try: kiln pin --unpin\n",
+        "  try: again, or kiln pin --unpin\n",
         FormatBytes(excess));
     return kFailed;
   }

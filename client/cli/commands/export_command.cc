@@ -94,7 +94,7 @@ struct Wanted {
   std::vector<std::string> keys;
   std::vector<ExportRequest> ranges;  // of all keys
 
-  // REQUIRES: something is.
+  // Removes and returns the next request. REQUIRES: something is left.
   ExportRequest Take() {
     if (keys.empty()) {
       ExportRequest range = std::move(ranges.back());
@@ -108,7 +108,7 @@ struct Wanted {
     }
     return named;
   }
-  // What the answer leaves of the request.
+  // Adds what the answer leaves of the request. INTERNAL: it leaves as much as there was.
   absl::Status PutBack(ExportRequest request, const admin::v1::ExportArtifactsResponse& answer) {
     const bool is_stuck = request.keys().empty()
                               ? !answer.next().empty() && answer.next() <= request.after()
@@ -273,6 +273,7 @@ absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& se
   Wanted wanted = arguments.files.empty() ? AllOf(arguments) : Wanted{std::move(chosen.keys), {}};
   KILN_ASSIGN_OR_RETURN(const Counts counts,
                         Exporter(*admin, std::move(wanted), *writer, session).Run());
+  if (writer->artifacts() == 0) session.TellOtherVersion(*admin);
   KILN_RETURN_IF_ERROR(CannotRun(AddManifest(arguments, *writer, session)));
   KILN_RETURN_IF_ERROR(CannotRun(writer->Finish()));
   return Report(arguments, chosen, counts, *writer, session);

@@ -29,6 +29,8 @@ struct ImportArguments {
 };
 
 constexpr size_t kNamesMax = 10;
+// Answers that wait for the one of an earlier block.
+constexpr size_t kAheadMax = 8;
 
 // Artifacts that are not stored for one reason.
 struct LeftOut {
@@ -97,7 +99,7 @@ class Importer {
     for (int i = 0; i < 2; ++i) threads.emplace_back([this] { SendOn(); });
     for (std::thread& thread : threads) thread.join();
     const MutexLock lock(mutex_);
-    // Behind a block that was refused.
+    // They are behind a block that was refused.
     for (const auto& [number, answer] : arrived_) Count(answer);
     progress_.Clear();
     imported = std::move(imported_);
@@ -112,6 +114,10 @@ class Importer {
   void SendOn() {
     MutexLock lock(mutex_);
     while (status_.ok()) {
+      if (arrived_.size() >= kAheadMax) {
+        changed_.Wait(mutex_);
+        continue;
+      }
       auto block = bundle_.Next();
       if (!block.ok()) status_.Update(block.status());
       if (!block.ok() || !*block) return;
@@ -124,9 +130,12 @@ class Importer {
       lock.Unlock();
       auto answer = admin_.ImportBlock(session_.Call(), request);
       lock.Lock();
-      if (!answer.ok()) return status_.Update(answer.status());
-      arrived_.emplace(request.number(), *std::move(answer));
-      TakeArrived();
+      if (answer.ok()) {
+        arrived_.emplace(request.number(), *std::move(answer));
+        TakeArrived();
+      }
+      status_.Update(answer.status());
+      changed_.NotifyAll();
     }
   }
 
@@ -155,6 +164,7 @@ class Importer {
   AdminClient& admin_;
   Session& session_;
   Mutex mutex_;
+  CondVar changed_;
   BundleReader& bundle_ KILN_GUARDED_BY(mutex_);
   UnfinishedFile* const manifest_;
   absl::Status status_ KILN_GUARDED_BY(mutex_);
@@ -225,6 +235,7 @@ absl::StatusOr<ExitCode> RunImport(const ImportArguments& arguments, Session& se
   }
   const absl::Status status = Importer(bundle, *admin, session, manifest.get()).Run(imported);
   if (imported.all() > 0 || status.ok()) Report(imported, session);
+  if (!imported.end && absl::IsDataLoss(status)) session.TellOtherVersion(*admin);
   KILN_RETURN_IF_ERROR(CannotRun(About(arguments.file, status)));
   if (manifest != nullptr) KILN_RETURN_IF_ERROR(CannotRun(FinishManifest(*manifest)));
   return imported.left_out() == 0 ? kOk : kFailed;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/cli/commands/errors.h"
+#include "client/cli/output/format.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
 #include "client/rpc/retry.h"
@@ -94,6 +95,14 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdminOrOwn() const 
   if (!own.ok()) return admin;
   console_.err << "kiln: your own jobs only: the administration socket is for operators\n";
   return own;
+}
+
+void Session::TellOtherVersion(AdminClient& admin) {
+  const auto stats = admin.GetStats(Call(kQuestionTime));
+  if (!stats.ok() || stats->version() == KILN_VERSION) return;
+  console_.err << fmt::format(
+      "kiln: kilnd is {}, and this is kiln {}: they make bundles in other ways\n",
+      Printable(stats->version()), KILN_VERSION);
 }
 
 CallOptions Session::Call(std::optional<std::chrono::milliseconds> fallback) const {

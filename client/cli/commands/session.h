@@ -56,6 +56,9 @@ class Session {
   // and says so.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdminOrOwn() const;
 
+  // Prints both versions where kilnd is of another one than kiln: what an answer lacks may be why.
+  void TellOtherVersion(AdminClient& admin);
+
   // Until --timeout from now; without it until `fallback` from now, or without end.
   CallOptions Call(std::optional<std::chrono::milliseconds> fallback = std::nullopt) const;
 

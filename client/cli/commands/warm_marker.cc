@@ -16,6 +16,7 @@ namespace kiln::cli {
 namespace {
 
 constexpr char kKeysFile[] = "keys";
+constexpr size_t kKeysBytesMax = limits::kUserCacheEntryBytesMax / 2;
 
 bool AddFile(const std::string& path, DigestBuilder& digest) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -50,7 +51,7 @@ std::optional<std::string> WarmMarker::NameOf(const WarmthQuestion& question,
   for (const v1::Target& target : question.shape.targets) AddMessage(target, digest);
   // Another version may compute keys in another way.
   digest.Update(fmt::format("{}/{} {}", question.shard.number, question.shard.count, KILN_VERSION));
-  // Which compiler a request means, the daemon's toolchains say.
+  // The daemon's toolchains say which compiler a request means.
   if (!AddFile(hot_directory + "/" + kPublishedToolchains, digest)) return std::nullopt;
   for (const std::string& path : question.files) {
     if (!ManifestReader::IsManifest(path) || !AddFile(path, digest)) return std::nullopt;
@@ -79,9 +80,12 @@ std::optional<WarmMarker::Found> WarmMarker::Find(const CallOptions& call) const
   return found;
 }
 
+void WarmMarker::Add(const std::string& key) {
+  if (name_ && keys_.size() <= kKeysBytesMax) keys_ += key;
+}
+
 void WarmMarker::Keep(const CallOptions& call) const {
-  const bool is_kept = !keys_.empty() && keys_.size() <= limits::kUserCacheEntryBytesMax / 2;
-  // The file, or the toolchains, may have changed meanwhile.
+  const bool is_kept = !keys_.empty() && keys_.size() <= kKeysBytesMax;
   if (!name_ || !is_kept || NameOf(question_, client_.hot_directory()) != name_) return;
   v1::OwnEntry entry;
   entry.set_key(*name_);

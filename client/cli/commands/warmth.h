@@ -43,16 +43,18 @@ class WarmMarker {
   WarmMarker(const WarmthQuestion& question, Client& client)
       : question_(question), client_(client), name_(NameOf(question, client.hot_directory())) {}
 
-  // The entry's key. Nothing where the keys may be others the next time, as of lines, which name
-  // other files.
+  // The entry's key. Returns nothing for JSON lines: they name other files, whose content may
+  // change.
   [[nodiscard]] static std::optional<std::string> NameOf(const WarmthQuestion& question,
                                                          const std::string& hot_directory);
 
   // Where there is a marker, and each of its artifacts is in the hot directory now. Leases them.
   [[nodiscard]] std::optional<Found> Find(const CallOptions& call) const;
 
-  // An artifact that was got, and then that they were all.
-  void Add(const std::string& key) { keys_ += key; }
+  // Adds the key of an artifact that the warm got.
+  void Add(const std::string& key);
+  // Writes the marker, unless a file or the toolchains changed since it was made. REQUIRES: every
+  // artifact was added.
   void Keep(const CallOptions& call) const;
 
  private:

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 namespace kiln::cli {
 namespace {
 
@@ -13,7 +15,18 @@ std::vector<size_t> KernelsOfGroup(const graph::Segment& segment, TargetPlan& pl
   const size_t before = plan.kernels.size();
   const absl::Status status = graph::SeparateGroup(segment, plan.plan, plan.kernels, number,
                                                    plan.config, plan.plan_config, kWhy);
-  if (!status.ok()) return next;
+  if (!status.ok()) {
+    graph::PlannedKernel& kernel = plan.kernels[number];
+    kernel.is_dropped = true;
+    std::map<int, std::string> reasons;
+    for (const int section : plan.plan.groups[static_cast<size_t>(kernel.group)].sections) {
+      reasons.emplace(section, status.message());
+    }
+    graph::GiveToEngine(plan.plan, reasons);
+    err << fmt::format("kiln: {}: it failed, and its sections are the engine's: {}\n", name,
+                       std::string(status.message()));
+    return next;
+  }
   err << fmt::format("kiln: {}: it failed, a kernel for each section is next\n", name);
   for (size_t i = before; i < plan.kernels.size(); ++i) next.push_back(i);
   return next;
