@@ -970,7 +970,7 @@ def why(setting):
         listed = subprocess.run([*kiln, "ls", "--limit", "7", "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
         named = [1000 * taken([*kiln, "why", json.loads(line)["key"]])[0] for line in listed.splitlines()]
         last = [1000 * taken([*kiln, "why", "--last-miss"])[0] for _ in named]
-    return [Row("why", named, 200, "lower", "1 ms: kiln why of one of 100000 stored requests of that name"),
+    return [Row("why", named, 200, "lower", "1 ms: kiln why of one of 100000 stored requests of that name, without a hot directory"),
             Row("why-last-miss", last, 200, "lower", "1 ms: kiln why --last-miss in that store")]
 
 
