@@ -100,9 +100,8 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdminOrOwn() const 
 void Session::TellOtherVersion(AdminClient& admin) {
   const auto stats = admin.GetStats(Call(kQuestionTime));
   if (!stats.ok() || stats->version() == KILN_VERSION) return;
-  console_.err << fmt::format(
-      "kiln: kilnd is {}, and this is kiln {}: they make bundles in other ways\n",
-      Printable(stats->version()), KILN_VERSION);
+  console_.err << fmt::format("kiln: kilnd is {}, and this is kiln {}: that may be why\n",
+                              Printable(stats->version()), KILN_VERSION);
 }
 
 CallOptions Session::Call(std::optional<std::chrono::milliseconds> fallback) const {

@@ -56,7 +56,7 @@ class Session {
   // and says so.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdminOrOwn() const;
 
-  // Prints both versions where kilnd is of another one than kiln: what an answer lacks may be why.
+  // Prints both versions where kilnd is of another one than kiln, which may be why it answers less.
   void TellOtherVersion(AdminClient& admin);
 
   // Until --timeout from now; without it until `fallback` from now, or without end.
