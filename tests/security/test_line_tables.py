@@ -1,5 +1,6 @@
 """Line tables say neither when the files were written that a source names, nor how long they are, nor whether they exist."""
 
+import contextlib
 import dataclasses
 import glob
 import json
@@ -192,22 +193,26 @@ def check_roots(daemon, files):
     doctor = daemon.kiln("doctor").out
     if "no tmpfs for each worker" in doctor:
         pytest.skip(f"no mount namespaces here: {doctor}")
-    roots = []
+    roots = {}
     deadline = time.monotonic() + 60
     while not roots and time.monotonic() < deadline:
-        roots = [f"/proc/{pid}/root" for pid in descendants(daemon.pid) if not os.path.exists(f"/proc/{pid}/root/proc")]
+        for root in (f"/proc/{pid}/root" for pid in descendants(daemon.pid)):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                names = set(os.listdir(root))
+                if "proc" not in names:
+                    roots[root] = names
     assert roots, doctor
-    for root in roots:
-        names = set(os.listdir(root))
-        assert not {"proc", "home", "boot", "var"} & names, names
+    for root, names in roots.items():
+        assert not {"home", "boot", "var"} & names, names
         assert not os.path.exists(f"{root}{files[2]}") and not os.path.exists(f"{root}{daemon.root}/state"), names
 
 
 def descendants(pid):
     found, parents = [], [str(pid)]
     while parents:
-        files = glob.glob(f"/proc/{parents.pop()}/task/*/children")
-        children = [child for file in files for child in pathlib.Path(file).read_text().split()]
-        found += children
-        parents += children
+        for file in glob.glob(f"/proc/{parents.pop()}/task/*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                children = pathlib.Path(file).read_text().split()
+                found += children
+                parents += children
     return found
