@@ -86,7 +86,7 @@ inline constexpr int kLightThreads = 4;
 // Requests that one connection starts before others have their turn.
 inline constexpr int kLightRequestsPerTurn = 8;
 // Answers of all users that wait to be read.
-inline constexpr size_t kUnreadBytesMax = 288 * kMiB;
+inline constexpr size_t kUnreadBytesMax = 224 * kMiB;
 // Requests of the light protocol that are under way, of all users.
 inline constexpr size_t kLightRequestBytesMax = kGiB / 4;
 // A connection ends when nothing moved on it for once to twice this time and no work is under way.
