@@ -69,7 +69,7 @@ class DeferredCall final : public grpc::ServerUnaryReactor {
     return call;
   }
 
-  // The same for work that fills `response`. Until the answer is sent, `unread` is charged for it.
+  // Runs work that fills `response`, and charges `unread` for it until the answer is sent.
   template <class Response>
   static DeferredCall* StartCharged(
       CallContext context, ByteBudget& unread, Response& response,

@@ -49,8 +49,8 @@ struct FusionFacts {
 
 // Bytes of traffic that fusing saves, less what the work done again costs. Negative: do not.
 double FusionScore(const FusionFacts& facts, const CostModel& model);
-// The same of sections that move so many bytes in all: one kernel with grid barriers, against a
-// launch for each.
+// Bytes of traffic worth what one kernel with grid barriers saves against a launch for each of
+// `sections`, which move `bytes` in all. Negative: launch each.
 double BarrierScore(size_t sections, double bytes, const CostModel& model);
 
 }  // namespace kiln::graph
