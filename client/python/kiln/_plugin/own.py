@@ -1,7 +1,7 @@
 """Keys of the user's own namespace, where this user's processes keep files for one another.
 
 Nobody checks the files under a key. So a key names everything that decides them: what Triton's key covers, and what it
-leaves out. docs/python.md has the lists.
+leaves out. docs/python-reference.md has the lists.
 """
 
 import hashlib
