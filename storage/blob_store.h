@@ -13,7 +13,7 @@
 namespace kiln {
 
 // The tier that answered, fastest first. Clients see the order.
-enum class Tier { kMemory, kDisk, kRemote };
+enum class Tier { kMemory, kDisk };
 
 struct FoundBlob {
   Blob blob;

@@ -23,7 +23,7 @@ class CountingProvider final : public ForwardingProvider {
   Counter& CounterOf(const absl::StatusOr<CompileResult>& result);
 
   Counter requests_{"requests", "Requests to compile."};
-  // By tier; nothing is found in another one yet.
+  // By tier.
   std::array<Counter, 2> hits_{{{"hits_memory", "Requests answered from memory."},
                                 {"hits_disk", "Requests answered from the disk."}}};
   Counter joined_{"joined", "Requests answered with the result of another request's compile."};

@@ -27,8 +27,7 @@ static_assert(v1::CachePolicy_MAX == v1::CACHE_POLICY_ONLY_IF_CACHED);
 static_assert(static_cast<int>(Priority::kAutotune) + 1 == v1::PRIORITY_AUTOTUNE);
 static_assert(static_cast<int>(Priority::kWarm) + 1 == v1::PRIORITY_WARM);
 static_assert(static_cast<int>(Priority::kBackground) + 1 == v1::Priority_MAX);
-static_assert(static_cast<int>(Tier::kDisk) + 1 == v1::TIER_DISK);
-static_assert(static_cast<int>(Tier::kRemote) + 1 == v1::Tier_MAX);
+static_assert(static_cast<int>(Tier::kDisk) + 1 == v1::Tier_MAX);
 
 // An enumeration's value must be one that this daemon was built with.
 template <typename Enum>

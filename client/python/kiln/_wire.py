@@ -28,7 +28,7 @@ _CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
           "UNAUTHENTICATED")
 _DETAIL_URL = "type.googleapis.com/kiln.v1."
 _OUTCOMES = dict(enumerate(("", "hit", "joined", "compiled")))
-_TIERS = dict(enumerate(("", "memory", "disk", "remote")))
+_TIERS = dict(enumerate(("", "memory", "disk")))
 # The fields of KernelMetadata that the message has alike.
 _ALIKE = tuple(one.name for one in fields(KernelMetadata) if one.type in (int, bool, str) and one.name not in ("backend", "architecture"))
 

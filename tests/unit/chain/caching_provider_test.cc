@@ -177,8 +177,8 @@ TEST_F(CachingProviderTest, AHitLoadsTheWantedStagesAndTheFinalBinary) {
 
 TEST_F(CachingProviderTest, AHitNamesTheSlowestTierThatItNeeded) {
   Prepare(MakeJob("a"));
-  blobs_.tier = Tier::kRemote;
-  EXPECT_EQ(Ask(MakeJob("a"))->tier, Tier::kRemote);
+  blobs_.tier = Tier::kDisk;
+  EXPECT_EQ(Ask(MakeJob("a"))->tier, Tier::kDisk);
 }
 
 TEST_F(CachingProviderTest, AWantedStageThatWasNotKeptIsAMiss) {
