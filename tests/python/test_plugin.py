@@ -395,6 +395,7 @@ COUNTING_COMPILER = """
 #include <unistd.h>
 int main(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
+    if (strcmp(arguments[i], "-###") == 0) break;  // it only tells what it would run
     if (strcmp(arguments[i], "-shared") != 0) continue;
     FILE* const file = fopen("FILE_OF_BUILDS", "a");
     fputs("built\\n", file);
@@ -402,6 +403,18 @@ int main(int count, char** arguments) {
   }
   arguments[0] = "gcc";  // where it looks for its parts
   return execvp(arguments[0], arguments);
+}
+"""
+
+
+WRAPPER = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char** arguments) {
+  char* all[256] = {"cc", getenv("OWN_FLAGS")};
+  memcpy(all + 2, arguments + 1, count * sizeof *all);
+  return execv("COMPILER", all);
 }
 """
 
@@ -468,6 +481,20 @@ def test_a_library_of_a_compiler_script_is_not_shared(daemon, newest, driver, tm
             assert build(driver, job) == 1
         libraries += [content for name, content in job.files().items() if name.endswith(".so")]
     assert len(set(libraries)) == 2
+
+
+def test_a_library_of_a_compiler_program_is_shared_where_its_own_variables_are_the_same(daemon, newest, driver, tmp_path):
+    """The program adds what a variable of its own says."""
+    compiler = tmp_path / "cc"
+    subprocess.run(["gcc", "-o", compiler, "-x", "c", "-"], input=WRAPPER.replace("COMPILER", f"{driver}/cc"), text=True, check=True)
+    libraries = {}
+    for flags, ran in (("-g", 1), ("-g0", 1), ("-g", 0), ("-g0", 0)):
+        with building(tmp_path, newest, daemon.root, driver, compiler, cache=f"{flags}{ran}", OWN_FLAGS=flags) as job:
+            job.run("import", module="kiln.triton")
+            assert build(driver, job) == ran, flags
+        (content,) = (content for name, content in job.files().items() if name.endswith(".so"))
+        assert libraries.setdefault(flags, content) == content
+    assert libraries["-g"] != libraries["-g0"]
 
 
 def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):

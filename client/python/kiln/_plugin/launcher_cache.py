@@ -2,7 +2,7 @@
 
 Triton's key for a library covers its source and the kind of machine. The compiler, its linker, headers, start files and
 libraries decide the bytes as well, so they are in our key. One run of the preprocessor for each set of headers lists them;
-it takes a tenth of a build.
+it takes a tenth of a build. What a wrapper adds is in the commands that the compiler would run, which it tells in 4 ms.
 """
 
 import functools
@@ -34,6 +34,8 @@ _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_E
 _PROGRAMS = ("cc1", "as", "ld", "collect2")
 _FILES = ("crti.o", "crtn.o", "crtbeginS.o", "crtendS.o", "libgcc.a", "libgcc_s.so.1", "libc.so", "libc.so.6",
           "libc_nonshared.a", "liblto_plugin.so")
+# Makes the compiler tell what it would run, with fixed names in the place of those of temporary files.
+_BUILD = ("-###", "-save-temps", "-O3", "-shared", "-fPIC", "-x", "c", "-", "-o", "library.so")
 _INCLUDE = re.compile(rb"^\s*#\s*include\b.*$", re.MULTILINE)
 
 
@@ -104,7 +106,8 @@ def _key(name: str, path: str, folder: str, rest: List[Any], more: Dict[str, Any
         includes = (beside, *includes)
     lines = b"\n".join(_INCLUDE.findall(source)) + b"\n"
     variables = tuple((variable, os.environ.get(variable)) for variable in _VARIABLES)
-    made_with = [_made_with(compiler, lines, includes, variables) for compiler in _compilers()]
+    environment = tuple(sorted(os.environ.items()))
+    made_with = [_made_with(compiler, lines, includes, variables, _commands(compiler, environment)) for compiler in _compilers()]
     return own.key_of(
         "library", name=name, source=hashlib.sha256(source).hexdigest(), suffix=sysconfig.get_config_var("EXT_SUFFIX"),
         toolchain=identity.toolchain_fingerprint(), machine=[platform.machine(), platform.system()], python=sys.version,
@@ -141,27 +144,27 @@ def _library(name: str, directories: List[str]) -> Tuple[str, str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _made_with(compiler: str, include_lines: bytes, include_dirs: Tuple[str, ...], _variables: Tuple[Any, ...]) -> Dict[str, Any]:
-    """The compiler and every file that it reads for a source with these include lines. _Unknown."""
+def _made_with(compiler: str, include_lines: bytes, include_dirs: Tuple[str, ...], _variables: Tuple[Any, ...], commands: str) -> Dict[str, Any]:
+    """The compiler, what it runs, and every file that it reads for a source with these include lines. _Unknown."""
     flags = [f"-I{directory}" for directory in include_dirs if directory]
     headers = _run([compiler, "-M", "-MT", "it", "-x", "c", "-", *flags], include_lines)
     files = {path: identity.file_digest(path) for path in headers.replace("\\\n", " ").split()[1:] if path != "-"}
     for path in _parts_of(compiler):
         files[path] = identity.file_digest(os.path.realpath(path))
-    return {"version": _version_of(compiler), "files": sorted(files.items())}
+    return {"commands": commands, "files": sorted(files.items())}
 
 
-@functools.lru_cache(maxsize=None)
-def _version_of(compiler: str) -> str:
-    return _run([compiler, "-v"], errors=subprocess.STDOUT)
+@functools.lru_cache(maxsize=16)
+def _commands(compiler: str, _environment: Tuple[Tuple[str, str], ...]) -> str:
+    """The compiler's version, and what it runs for a library: a wrapper may read any variable."""
+    # Clang names the current directory.
+    return _run([os.path.abspath(_path_of(compiler)), *_BUILD], errors=subprocess.STDOUT, folder="/")
 
 
 @functools.lru_cache(maxsize=None)
 def _parts_of(compiler: str) -> Tuple[str, ...]:
     """The compiler's own path, then the paths of the programs and files that it uses, as far as they exist."""
-    path = shutil.which(compiler)
-    if path is None:
-        raise _Unknown(f"there is no {compiler}")
+    path = _path_of(compiler)
     with open(path, "rb") as program:
         if program.read(2) == b"#!":
             raise _Unknown(f"{compiler} is a script, which may read variables of its own")
@@ -171,13 +174,20 @@ def _parts_of(compiler: str) -> Tuple[str, ...]:
     return (path, *(file for file in programs + files if file))
 
 
+def _path_of(compiler: str) -> str:
+    path = shutil.which(compiler)
+    if path is None:
+        raise _Unknown(f"there is no {compiler}")
+    return path
+
+
 def _first_of(directories: str, name: str) -> "str | None":
     paths = (os.path.join(directory, name) for directory in directories.split(":") if directory)
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
-def _run(command: List[str], given: bytes = b"", errors: int = subprocess.DEVNULL) -> str:
-    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=errors, timeout=_TIMEOUT_S, check=False)
+def _run(command: List[str], given: bytes = b"", errors: int = subprocess.DEVNULL, folder: "str | None" = None) -> str:
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=errors, timeout=_TIMEOUT_S, check=False, cwd=folder)
     if done.returncode != 0:
         raise _Unknown(f"{' '.join(command[:2])} failed")
     return done.stdout.decode(errors="surrogateescape")
