@@ -908,7 +908,7 @@ def soak(setting):
     soaked = edge.Soak(setting)
     counts = soaked.run(setting.soak_minutes)
     warm_s = 60 * min(10, setting.soak_minutes / 2)
-    print(f"rounds of compiles, hits, entries, nonsense: {counts}; at the end {soaked.samples[-1][1]}", file=sys.stderr)
+    print(f"rounds of compiles, hits, entries, nonsense, answered and not in time: {counts}; at the end {soaked.samples[-1][1]}", file=sys.stderr)
     of = f"that of the quarter after the first {warm_s / 60:.0f} minutes; ours is of the last quarter of {setting.soak_minutes:.0f} minutes"
     return [Row(f"soak-{what}", [soaked.growth(what, warm_s)], 1.1, "lower", f"{what} of kilnd: {of}")
             for what in ("memory", "descriptors", "threads")]

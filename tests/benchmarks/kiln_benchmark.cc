@@ -34,9 +34,10 @@
 namespace kiln::benchmarks {
 namespace {
 
+// 2: the daemon gave no answer in time, as in `kiln`.
 [[noreturn]] void Die(const absl::Status& status) {
   std::fprintf(stderr, "kiln_benchmark: %s\n", status.ToString().c_str());
-  std::exit(1);
+  std::exit(absl::IsUnavailable(status) ? 2 : 1);
 }
 
 template <typename T>
