@@ -220,7 +220,7 @@ void QuitOnNextSignal() {
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-// Each connection takes two descriptors; the usual soft limit of 1024 is for programs that use
+// Each connection takes a descriptor; the usual soft limit of 1024 is for programs that use
 // select().
 void RaiseDescriptorLimit() {
   rlimit limit{};

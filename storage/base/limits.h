@@ -74,8 +74,12 @@ inline constexpr size_t kTrailerOutputBytesMax = 3 * kKiB;
 
 // --- Connections ---
 inline constexpr int kListenBacklog = 4096;
-inline constexpr size_t kConnectionsMax = 10'000;
-inline constexpr size_t kConnectionsPerPrincipalMax = 8'000;
+// Ten thousand that idle, and some that work.
+inline constexpr size_t kConnectionsMax = 10'240;
+inline constexpr size_t kConnectionsPerPrincipalMax = 8'192;
+// Descriptors that connections leave: kWorkersMax workers have five each, and the files of a store
+// of 100 GiB are 3,000 at most.
+inline constexpr size_t kDescriptorsKept = 8'192;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
 // Uids with a server at the same time. A server without connections makes room for a new uid.
 inline constexpr size_t kPrincipalsMax = 256;

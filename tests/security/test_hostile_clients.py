@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import resource
 import socket
 import struct
 import tempfile
@@ -13,6 +14,7 @@ import pytest
 
 import http2
 from daemon import Daemon
+from places import CUDA, DESCRIPTIONS
 from kiln._connection import Connection, request_frame
 from kiln.sockets import PREAMBLE, Endpoint
 from kiln.v1 import kernel_service_pb2 as pb
@@ -23,6 +25,9 @@ MIB = 1 << 20
 # As docs/reference.md has it.
 MEMORY_MAX = 600_000_000
 GROUP_BYTES = 1024 * MIB
+CONNECTIONS_MAX = 10_240
+CONNECTIONS_OF_ONE_USER_MAX = 8_192
+DESCRIPTORS_KEPT = 8_192  # that connections leave
 FIRST_UID = 20_000
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it connects as other users")
 
@@ -250,6 +255,59 @@ def test_many_users_lock_no_operator_out_and_cost_no_thread(victim):
     assert threads_of(victim) < threads + 8
     assert is_served(connect(victim)) and is_served(connect(victim, name="admin.sock"))
     assert victim.kiln("stats").code == 0
+
+
+@contextlib.contextmanager
+def descriptors_of_this_machine(count):
+    """What this process, and each that it starts, may have at most."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < count:
+        pytest.skip(f"this machine allows {before[1]} descriptors, and {count} are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.slow
+@needs_root
+def test_ten_thousand_connections_leave_room_for_compiles_and_operators(programs, folder):
+    """With 20,000 descriptors. There were 5,000 when each connection took two."""
+
+    def compiled(daemon, name):
+        source = folder / f"{name}.cu"
+        source.write_text(f'extern "C" __global__ void {name}(int* x) {{ *x = 1; }}')
+        answer = daemon.kiln("compile", source, "--target", "cuda:90a", "--json")
+        return answer.code == 0 and answer.objects()[0]["outcome"]
+
+    with descriptors_of_this_machine(20_000), contextlib.ExitStack() as opened:
+        daemon = opened.enter_context(Daemon(dataclasses.replace(programs, toolchains=CUDA), folder, environment={"KILN_SOCKETS_MODE": "0666"},
+                                             descriptions=DESCRIPTIONS))
+        before = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+
+        def open_idle(count, uid):
+            connections = [connect(daemon, (http2.GREETING, PREAMBLE)[index % 2], uid) for index in range(count)]
+            for connection in connections:
+                opened.callback(connection.close)
+            return connections
+
+        first = open_idle(CONNECTIONS_OF_ONE_USER_MAX, FIRST_UID)
+        second = open_idle(10_000 - len(first), FIRST_UID + 1)
+        assert all(map(is_served, (first + second)[::2]))
+        assert not is_served(connect(daemon, uid=FIRST_UID))
+        assert [compiled(daemon, name) for name in ("before", "before", "after")] == ["compiled", "hit", "compiled"]
+        open_idle(CONNECTIONS_MAX - 10_000, FIRST_UID + 2)
+        assert not is_served(connect(daemon, uid=FIRST_UID + 3))
+        assert is_served(connect(daemon, name="admin.sock"))
+        assert daemon.kiln("stats").code == 0
+        taken = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+        assert CONNECTIONS_MAX <= taken < CONNECTIONS_MAX + before + 50
+        assert taken < 20_000 - DESCRIPTORS_KEPT
+        # A user who goes makes room.
+        for connection in first:
+            connection.close()
+        assert is_served(connect(daemon, uid=FIRST_UID + 3))
 
 
 @needs_root

@@ -1,6 +1,5 @@
 #include "daemon/rpc/sockets/listener.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -21,8 +20,12 @@ namespace {
 constexpr auto kRetryTime = std::chrono::milliseconds(100);
 // Between two sockets' backlogs, and before connections that ended are looked at.
 constexpr int kAcceptsAtOnce = 64;
-constexpr uint64_t kDescriptorsEach = 2;  // of a connection
-constexpr char kLightFirstByte = 'k';     // of protos/kiln/v1/light.proto's preamble
+constexpr char kLightFirstByte = 'k';  // of protos/kiln/v1/light.proto's preamble
+// At the limit, many attempts do not check all connections more often.
+constexpr auto kCheckTimeAtLimit = std::chrono::milliseconds(20);
+// What events say of descriptors that are no connections.
+constexpr uint64_t kWake = 0;
+constexpr uint64_t kSocket = UINT64_MAX;
 constexpr auto kWarnAtMostEvery = std::chrono::seconds(10);
 
 absl::StatusOr<uid_t> PeerOf(int fd) {
@@ -34,6 +37,13 @@ absl::StatusOr<uid_t> PeerOf(int fd) {
   return credentials.uid;
 }
 
+// 0: `fd` is closed, or no socket. No other socket has or gets the same number.
+uint64_t CookieOf(int fd) {
+  uint64_t cookie = 0;
+  socklen_t length = sizeof cookie;
+  return ::getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0;
+}
+
 bool IsOutOfDescriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -42,8 +52,9 @@ bool IsOutOfDescriptors(int error) {
 
 ListenerLimits ListenerLimits::Within(uint64_t descriptors) {
   ListenerLimits fitting;
-  fitting.connections_max = static_cast<size_t>(
-      std::min<uint64_t>(fitting.connections_max, descriptors / 2 / kDescriptorsEach));
+  const uint64_t kept = std::min<uint64_t>(descriptors / 2, limits::kDescriptorsKept);
+  fitting.connections_max =
+      static_cast<size_t>(std::min<uint64_t>(fitting.connections_max, descriptors - kept));
   // One user may hold as large a part of the connections as with the default limits.
   fitting.connections_per_principal_max =
       fitting.connections_max * limits::kConnectionsPerPrincipalMax / limits::kConnectionsMax;
@@ -65,17 +76,17 @@ absl::Status Listener::Start() {
 absl::Status Listener::OpenEvents() {
   epoll_.Reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  bool is_watched = epoll_ && wake_ && Control(EPOLL_CTL_ADD, wake_.get(), EPOLLIN);
+  bool is_watched = epoll_ && wake_ && Control(EPOLL_CTL_ADD, wake_.get(), EPOLLIN, kWake);
   for (const Socket& socket : sockets_) {
-    is_watched = is_watched && Control(EPOLL_CTL_ADD, socket.file.fd(), EPOLLIN);
+    is_watched = is_watched && Control(EPOLL_CTL_ADD, socket.file.fd(), EPOLLIN, kSocket);
   }
   return is_watched ? absl::OkStatus() : ErrnoStatus(errno, "cannot start the listener");
 }
 
-bool Listener::Control(int operation, int fd, uint32_t events) {
+bool Listener::Control(int operation, int fd, uint32_t events, uint64_t cookie) {
   epoll_event event{};
   event.events = events;
-  event.data.fd = fd;
+  event.data.u64 = cookie;
   return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
 }
 
@@ -86,8 +97,8 @@ void Listener::Stop() {
   thread_.join();
   sockets_.clear();
   // Nobody is going to serve these: their clients need not wait for the end of the process.
-  for (const auto& [number, connection] : open_) {
-    if (connection.undecided) ::shutdown(number, SHUT_RDWR);
+  for (const auto& [cookie, connection] : open_) {
+    if (connection.undecided) ::shutdown(connection.number, SHUT_RDWR);
   }
 }
 
@@ -95,26 +106,30 @@ void Listener::SetListening(bool is_listening) {
   if (is_listening == is_listening_) return;
   is_listening_ = is_listening;
   for (const Socket& socket : sockets_) {
-    Control(EPOLL_CTL_MOD, socket.file.fd(), is_listening ? uint32_t{EPOLLIN} : 0);
+    Control(EPOLL_CTL_MOD, socket.file.fd(), is_listening ? uint32_t{EPOLLIN} : 0, kSocket);
   }
 }
 
 void Listener::Loop() {
   std::array<epoll_event, 64> events;
   while (true) {
-    const auto wait_ms = is_listening_ ? limits_.silent_time / 16 : kRetryTime;
+    std::chrono::milliseconds wait = limits_.silent_time / 16;
+    if (!open_.empty()) wait = std::min(wait, limits_.check_time);
+    if (!is_listening_) wait = kRetryTime;
     const int count =
-        ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(wait_ms.count()));
+        ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(wait.count()));
     // Ends first: they make room.
     for (size_t i = 0; i < static_cast<size_t>(std::max(count, 0)); ++i) {
-      if (events[i].data.fd == wake_.get()) return;
-      if (open_.count(events[i].data.fd) == 0) continue;
+      const uint64_t cookie = events[i].data.u64;
+      if (cookie == kWake) return;
+      if (open_.count(cookie) == 0) continue;
       if (events[i].events == EPOLLIN) {
-        Decide(events[i].data.fd);
+        Decide(cookie);
       } else {
-        Forget(events[i].data.fd);
+        Forget(cookie);
       }
     }
+    if (std::chrono::steady_clock::now() - checked_at_ >= limits_.check_time) ForgetClosed();
     CloseSilent();
     SetListening(true);
     for (const Socket& socket : sockets_) {
@@ -145,8 +160,6 @@ bool Listener::AcceptFrom(const Socket& socket) {
 }
 
 UniqueFd Listener::Accept(const Socket& socket) {
-  if (!kept_back_) kept_back_.Reset(::fcntl(wake_.get(), F_DUPFD_CLOEXEC, 0));
-  if (!kept_back_) return {};
   return UniqueFd(::accept4(socket.file.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
@@ -154,46 +167,57 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
   const absl::StatusOr<uid_t> uid = PeerOf(connection.get());
   if (!uid.ok()) return Refuse({}, uid.status());
   const Principal principal{*uid, is_admin};
-  if (IsOverLimit(principal)) {
+  if (MayNotTake(principal)) {
     return Refuse(principal, ResourceExhausted("too many connections: {} in all, {} of this user",
                                                open_.size(), HeldBy(principal)));
   }
-  // Before it is served: one whose end nobody notices would count for ever.
-  UniqueFd duplicate = std::move(kept_back_);
-  const int number = duplicate.get();
-  if (::dup3(connection.get(), number, O_CLOEXEC) < 0 ||
-      !Control(EPOLL_CTL_ADD, number, EPOLLIN | EPOLLRDHUP)) {  // and EPOLLHUP, always
+  const int number = connection.get();
+  const uint64_t cookie = CookieOf(number);
+  // Before it is served: one whose end nobody notices would count for ever. EPOLLHUP comes always.
+  if (cookie == 0 || !Control(EPOLL_CTL_ADD, number, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, cookie)) {
     return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
   }
   ++open_by_principal_[principal];
-  open_.emplace(number, Connection{std::move(duplicate), principal, std::move(connection)});
+  open_.emplace(cookie, Connection{number, principal, std::move(connection)});
   open_count_.store(open_.size(), std::memory_order_relaxed);
-  if (light_ == nullptr) Serve(number, sink_);
+  if (light_ == nullptr) Serve(cookie, sink_);
+}
+
+void Listener::ForgetClosed() {
+  checked_at_ = std::chrono::steady_clock::now();
+  std::vector<uint64_t> closed;
+  for (const auto& [cookie, connection] : open_) {
+    if (CookieOf(connection.number) != cookie) closed.push_back(cookie);
+  }
+  for (const uint64_t cookie : closed) Forget(cookie);
 }
 
 void Listener::CloseSilent() {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now - looked_at_ < limits_.silent_time) return;
   looked_at_ = now;
-  for (auto& [number, connection] : open_) {
+  for (auto& [cookie, connection] : open_) {
     const bool is_old = std::exchange(connection.was_looked_at, true);
-    if (is_old && connection.undecided) ::shutdown(number, SHUT_RDWR);  // Loop hears of it
+    // Loop hears of it.
+    if (is_old && connection.undecided) ::shutdown(connection.number, SHUT_RDWR);
   }
   if (light_ != nullptr) light_->CloseSilent();
 }
 
-void Listener::Decide(int duplicate) {
+void Listener::Decide(uint64_t cookie) {
   char first = 0;
-  if (::recv(duplicate, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) return Forget(duplicate);
-  Serve(duplicate, first == kLightFirstByte ? *light_ : sink_);
+  const int number = open_.at(cookie).number;
+  if (::recv(number, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) return Forget(cookie);
+  Serve(cookie, first == kLightFirstByte ? *light_ : sink_);
 }
 
-void Listener::Serve(int duplicate, ConnectionSink& sink) {
-  Connection& connection = open_.at(duplicate);
-  Control(EPOLL_CTL_MOD, duplicate, EPOLLRDHUP);
+void Listener::Serve(uint64_t cookie, ConnectionSink& sink) {
+  Connection& connection = open_.at(cookie);
+  // Once: gRPC may keep the socket open a little longer than its client.
+  Control(EPOLL_CTL_MOD, connection.number, EPOLLRDHUP | EPOLLONESHOT, cookie);
   const Principal principal = connection.principal;
   if (absl::Status served = sink.Serve(std::move(connection.undecided), principal); !served.ok()) {
-    Forget(duplicate);
+    Forget(cookie);
     return Refuse(principal, served);
   }
   connection.sink = &sink;
@@ -210,13 +234,16 @@ bool Listener::IsOverLimit(const Principal& principal) const {
   return is_full || HeldBy(principal) >= limits_.connections_per_principal_max;
 }
 
-void Listener::Forget(int duplicate) {
-  const auto found = open_.find(duplicate);
+bool Listener::MayNotTake(const Principal& principal) {
+  if (!IsOverLimit(principal)) return false;
+  if (std::chrono::steady_clock::now() - checked_at_ >= kCheckTimeAtLimit) ForgetClosed();
+  return IsOverLimit(principal);
+}
+
+void Listener::Forget(uint64_t cookie) {
+  const auto found = open_.find(cookie);
   const Principal principal = found->second.principal;
   ConnectionSink* const sink = found->second.sink;
-  // Closing would not do: gRPC's descriptor keeps the socket open a little longer, and epoll would
-  // go on reporting a number that the next connection may have by then.
-  Control(EPOLL_CTL_DEL, duplicate, 0);
   open_.erase(found);
   const auto held = open_by_principal_.find(principal);
   if (--held->second == 0) open_by_principal_.erase(held);

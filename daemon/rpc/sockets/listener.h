@@ -26,9 +26,11 @@ struct ListenerLimits {
   size_t connections_per_principal_max = limits::kConnectionsPerPrincipalMax;
   // Connections on which nothing happens for once to twice this time end.
   std::chrono::milliseconds silent_time = limits::kSilentTime;
+  // How often it is looked for connections whose end was not reported.
+  std::chrono::milliseconds check_time = std::chrono::seconds(1);
 
-  // The limits for a process with so many descriptors: half of them stay free for compiles and the
-  // store.
+  // The limits for a process with so many descriptors: kDescriptorsKept of them, or half where
+  // there are few, stay free for compiles, the store and operators.
   static ListenerLimits Within(uint64_t descriptors);
 };
 
@@ -36,10 +38,10 @@ struct ListenerLimits {
 // either protocol, and for the end of those there are. A connection that says nothing counts like
 // any other.
 //
-// It counts them by itself, since gRPC owns the descriptors and says nothing: it keeps a duplicate
-// of each and waits for its hang-up, which both a client that goes and gRPC, which shuts a socket
-// down before it closes it, bring about. A connection thus costs two descriptors, and none is
-// accepted before there is a second one for it.
+// It counts them by itself, since gRPC owns the descriptors and does not say when it closes one.
+// The listener waits for the hang-up on the sink's own descriptor, so a connection takes one. The
+// wait ends without a word where the sink closes first. So the listener also looks regularly, and
+// before it refuses a connection, whether each number still is that of its socket.
 //
 // Past a limit a connection is accepted and closed at once. When descriptors run out, connections
 // stay in the backlog until one ends.
@@ -68,7 +70,7 @@ class Listener {
 
  private:
   struct Connection {
-    UniqueFd duplicate;
+    int number;  // of its descriptor, which is the sink's after Serve
     Principal principal;
     UniqueFd undecided;              // until its first byte is here
     bool was_looked_at = false;      // when CloseSilent last looked
@@ -83,15 +85,19 @@ class Listener {
   UniqueFd Accept(const Socket& socket);
   void Take(UniqueFd connection, bool is_admin);
   bool IsOverLimit(const Principal& principal) const;
+  // Looks for connections that have ended first.
+  bool MayNotTake(const Principal& principal);
   size_t HeldBy(const Principal& principal) const;
-  // epoll_ctl. Events bring the descriptor's number.
-  bool Control(int operation, int fd, uint32_t events);
+  // epoll_ctl. Events bring `cookie`.
+  bool Control(int operation, int fd, uint32_t events, uint64_t cookie);
   // Closes connections that have said nothing, and the silent ones of `light_`.
   void CloseSilent();
+  // Forgets connections whose sink has closed them: a system call for each that is open.
+  void ForgetClosed();
   // By the first byte, which is here.
-  void Decide(int duplicate);
-  void Serve(int duplicate, ConnectionSink& sink);
-  void Forget(int duplicate);
+  void Decide(uint64_t cookie);
+  void Serve(uint64_t cookie, ConnectionSink& sink);
+  void Forget(uint64_t cookie);
   // Waits on the listening sockets, or leaves their connections in the backlog.
   void SetListening(bool is_listening);
   void Refuse(const Principal& principal, const absl::Status& why);
@@ -103,12 +109,12 @@ class Listener {
   UniqueFd epoll_;
   UniqueFd wake_;
   // The thread's own.
-  UniqueFd kept_back_;  // what the next connection's duplicate will be
   bool is_listening_ = true;
-  bool is_starved_ = false;                   // of descriptors
-  std::unordered_map<int, Connection> open_;  // by the duplicate's number
+  bool is_starved_ = false;                        // of descriptors
+  std::unordered_map<uint64_t, Connection> open_;  // by SO_COOKIE, which no other socket ever has
   std::map<Principal, size_t> open_by_principal_;
   SteadyTime looked_at_ = std::chrono::steady_clock::now();  // by CloseSilent
+  SteadyTime checked_at_{};                                  // by ForgetClosed
   SteadyTime warned_at_{};
 
   std::atomic<size_t> open_count_{0};
