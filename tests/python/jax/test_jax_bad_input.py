@@ -35,6 +35,7 @@ WRONG = {
     "a kernel that is not Triton's": ("call(print, X)", "TypeError", "a function with triton.jit is called, not builtin_function_or_method"),
     "a hook of a configuration": ("call(kernels.hooked, X, 256, 2.0)", "ValueError", "has a pre_hook"),
     "a hook of the autotuner": ("call(kernels.hooked_outside, X, 256, 2.0)", "ValueError", "its autotuner has a pre_hook"),
+    "a hook behind each launch": ("call(kernels.hooked_behind, X, 256, 2.0)", "ValueError", "its autotuner has a post_hook"),
     "a reset of what is no parameter": ("call(kernels.resetting(), X, 256, 2.0)", "ValueError", "reset_to_zero names 'result'"),
     "a metaparameter that no configuration has": ("call(kernels.tuned, X, 256, 2.0, BLOCK=32)", "ValueError", "no configuration of its autotuner has"),
     "an option that no configuration has": ("call(kernels.doubled, X, 256, num_warps=16)", "ValueError", "no configuration of its autotuner has"),

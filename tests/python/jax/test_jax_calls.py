@@ -43,8 +43,17 @@ def test_every_type_that_triton_has_is_taken(jax):
     types = jax.value("[json.loads(lowered_call(kernels.copy, shape(256, dtype=name), out=shape(256, dtype=name), BLOCK=256)['metadata'])"
                       f"['metadata']['parameters'][0]['type'] for name in {names}]")
     assert types == ["*u1", "*i8", "*i16", "*i32", "*u8", "*u16", "*u32", "*bf16", "*fp16", "*fp32", "*fp8e4nv", "*fp8e5"]
-    assert jax.value("json.loads(lowered_call(kernels.copy, shape(256, dtype='float8_e4m3fnuz'), out=shape(256, dtype='float8_e4m3fnuz'), "
-                     "BLOCK=256, platform='rocm', capability='gfx942')['metadata'])['metadata']['parameters'][0]['type']") == "*fp8e4b8"
+    types = jax.value("[json.loads(lowered_call(kernels.copy, shape(256, dtype=name), out=shape(256, dtype=name), BLOCK=256, platform='rocm', "
+                      "capability='gfx942')['metadata'])['metadata']['parameters'][0]['type'] for name in ['float8_e4m3fnuz', 'float8_e5m2fnuz']]")
+    assert types == ["*fp8e4b8", "*fp8e5b16"]
+
+
+def test_types_of_64_bits_are_taken_where_jax_has_them(other_jax):
+    with other_jax(JAX_ENABLE_X64="1") as job:
+        calls = job.value("[lowered_call(kernels.copy, jnp.ones(256, name), out=shape(256, dtype=name), BLOCK=256) "
+                          "for name in ['int64', 'uint64', 'float64']]")
+        assert [json_of(call)["parameters"][0]["type"] for call in calls] == ["*i64", "*u64", "*fp64"]
+        assert [call["results"] for call in calls] == [["tensor<256xi64>"], ["tensor<256xui64>"], ["tensor<256xf64>"]]
 
 
 def test_arrays_without_dimensions_and_empty_ones_are_taken(jax):

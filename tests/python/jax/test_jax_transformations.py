@@ -39,7 +39,7 @@ def test_a_rematerialized_forward_runs_again(jax):
 
 @pytest.mark.parametrize("program, way", [
     (f"jax.jvp({F}, (X,), (X,))", "jax.custom_vjp"), (f"jax.grad(lambda x: {F}(x).sum())(X)", "jax.custom_vjp"),
-    (f"jax.vmap({F})(jnp.stack([X, X]))", "custom_vmap")
+    (f"jax.linear_transpose({F}, X)(X)", "jax.custom_vjp"), (f"jax.vmap({F})(jnp.stack([X, X]))", "custom_vmap")
 ])
 def test_without_a_rule_the_error_shows_how_to_give_one(jax, program, way):
     said = jax.error(program)

@@ -19,6 +19,14 @@ def engine(other_jax):
         yield job
 
 
+def test_the_environment_alone_has_the_daemon_compile_its_kernels(other_daemon, other_jax):
+    signature = {"x": "*fp32", "rows": "*i32", "out": "*fp32", **dict.fromkeys(("stride", "hidden", "BLOCK"), "constexpr")}
+    with other_daemon, other_jax(root=other_daemon.root, TRITON_CACHE_MANAGER="kiln.triton:CacheManager") as job:
+        job.value("names.update(te=__import__('transformer_engine_stand_in'))")
+        made = job.value(f"te.compile_triton(te.sort_chunks, {signature}, dict(stride=48, hidden=48, BLOCK=64))")
+        assert ".target sm_90a" in made and job.value("counted()") == {"compiled": 1, "found": 0, "local": 0}
+
+
 def test_its_own_function_is_replaced_where_it_was_imported(engine):
     assert engine.error(f"calls({SORT}, {ARRAYS})").startswith("AssertionError: this is not Kiln's")
     engine.value("kiln.jax.use_for('transformer_engine')")

@@ -151,6 +151,7 @@ unpruned = triton.autotune(CONFIGS, key=["n"], prune_configs_by={"perf_model": l
 modelled = triton.autotune(CONFIGS, key=["n"], prune_configs_by={"perf_model": lambda BLOCK, **_: -BLOCK, "top_k": 1})(scale)
 hooked = triton.autotune([triton.Config({"BLOCK": 64}, pre_hook=lambda args: None)], key=["n"])(scale)
 hooked_outside = triton.autotune(CONFIGS, key=["n"], pre_hook=lambda *_, **__: None)(scale)
+hooked_behind = triton.autotune(CONFIGS, key=["n"], post_hook=lambda *_, **__: None)(scale)
 summing = triton.autotune(CONFIGS, key=["added"], reset_to_zero=["out"])(count)
 
 

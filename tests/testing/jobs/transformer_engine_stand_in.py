@@ -8,6 +8,8 @@ import types
 import jax
 import triton
 import triton.language as tl
+from triton.backends.nvidia.compiler import CUDAOptions
+from triton.compiler import compiler
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax._src import dispatch
@@ -18,6 +20,13 @@ NAMES = ("transformer_engine", "transformer_engine.jax", "transformer_engine.jax
 
 def triton_call_lowering(ctx, kernel_fn, *array_args, grid, input_output_aliases=None, constexprs=None):
     raise AssertionError("this is not Kiln's")
+
+
+def compile_triton(kernel, signature, constexprs):
+    """PTX, from which jaxlib's target goes on. Without attributes of parameters."""
+    source = compiler.ASTSource(kernel, signature, constexprs)
+    options = CUDAOptions(num_warps=4, num_stages=3, num_ctas=1, debug=False, enable_fp_fusion=True)
+    return compiler.compile(source, target=compiler.GPUTarget("cuda", 90, 32), options=options.__dict__).asm["ptx"]
 
 
 @triton.jit
