@@ -132,6 +132,31 @@ def test_a_fingerprint_names_exactly_one(daemon, compiled, tmp_path, version):
         assert (named["outcome"], named["key"]) == ("hit", compiled[0][f"{version}-plain"]["key"]), named
 
 
+def test_a_warm_for_a_new_toolchain_leaves_what_the_old_one_compiled(daemon, tmp_path):
+    old, new = (f"nvrtc=={version}" for version in NVRTC_VERSIONS)
+    lines, manifest = tmp_path / "lines.jsonl", tmp_path / "job.kiln"
+    lines.write_text("".join(json.dumps(line(case, old, case, source=f"{SOURCE}// updated\n")) + "\n" for case in CASES))
+    assert daemon.kiln("manifest", "merge", lines, "-o", manifest).code == 0
+
+    def warmed(*arguments):
+        done = daemon.kiln("warm", manifest, "--json", *arguments)
+        assert done.code == 0, done
+        *kernels, last = done.objects()
+        return {one["key"] for one in kernels}, {one["toolchain"] for one in kernels}, last["summary"]
+
+    keys, toolchains, summary = warmed()
+    assert (toolchains, summary["compiled"]) == ({old}, len(CASES))
+    for each in (lines, manifest):
+        status = daemon.kiln("warm", each, "--status", "--toolchain", new, "--json").objects()[0]
+        assert status["missing_count"] == len(CASES), status
+    updated, toolchains, summary = warmed("--toolchain", new)
+    assert (toolchains, summary["compiled"]) == ({new}, len(CASES))
+    assert keys | updated <= {one["key"] for one in daemon.kiln("ls", "--json").objects()} and not keys & updated
+    assert daemon.kiln("wait", manifest, "--toolchain", new).code == 0
+    again, toolchains, summary = warmed()
+    assert (again, toolchains, summary["hit"]) == (keys, {old}, len(CASES))
+
+
 def test_without_a_name_the_highest_compiles_it(daemon, compiled, tmp_path):
     answer = ask(daemon, tmp_path, [line("k", "")])["k"]
     assert answer["key"] == compiled[0][f"{NVRTC_VERSIONS[-1]}-plain"]["key"]

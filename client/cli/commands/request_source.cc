@@ -248,8 +248,14 @@ absl::StatusOr<NamedRequestSource> OpenRequests(const std::vector<std::string>& 
     KILN_ASSIGN_OR_RETURN(RequestFile file, About(path, RequestFile::Open(path)));
     sources.push_back(FromRequestFile(std::move(file), shape));
   }
+  // Recorded requests name the compiler that they were recorded with.
   return Changed(OfShard(Chained(std::move(sources)), shard),
-                 [](v1::CompileRequest& request) { request.clear_stages(); });
+                 [toolchain = shape.request.toolchain(),
+                  ptxas = shape.request.ptxas()](v1::CompileRequest& request) {
+                   request.clear_stages();
+                   if (!toolchain.empty()) request.set_toolchain(toolchain);
+                   if (!ptxas.empty()) request.set_ptxas(ptxas);
+                 });
 }
 
 std::optional<uint64_t> CountRequests(const std::vector<std::string>& files,

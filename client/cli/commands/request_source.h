@@ -69,8 +69,9 @@ struct Shard {
 // Only the shard's requests. A request that cannot be read is in the first.
 [[nodiscard]] NamedRequestSource OfShard(NamedRequestSource next, Shard shard);
 
-// The requests of all files, of the shard alone. Without `stages`: those are what a line's caller
-// wants back, and another target may not have them.
+// The requests of all files, of the shard alone, for the template's toolchain and ptxas where it
+// names them. Without `stages`: those are what a line's caller wants back, and another target may
+// not have them.
 [[nodiscard]] absl::StatusOr<NamedRequestSource> OpenRequests(const std::vector<std::string>& files,
                                                               const RequestTemplate& shape,
                                                               Shard shard);
