@@ -192,7 +192,8 @@ NamedRequestSource Chained(std::vector<NamedRequestSource> sources) {
 
 NamedRequestSource LongestFirst(NamedRequestSource next) {
   struct Ahead {
-    std::multimap<uint64_t, NamedRequest, std::greater<>> requests;
+    // The key is the recorded time, and the size.
+    std::multimap<std::pair<uint64_t, uint64_t>, NamedRequest, std::greater<>> requests;
     uint64_t bytes = 0;
     bool is_over = false;
   };
@@ -202,9 +203,9 @@ NamedRequestSource LongestFirst(NamedRequestSource next) {
       std::optional<NamedRequest> named = next();
       is_over = !named.has_value();
       if (is_over) break;
-      bytes += BytesOf(*named);
-      const uint64_t micros = named->recorded.compile_micros;
-      requests.emplace(micros, *std::move(named));
+      const uint64_t size = BytesOf(*named);
+      bytes += size;
+      requests.emplace(std::pair(named->recorded.compile_micros, size), *std::move(named));
     }
     std::optional<NamedRequest> longest;
     if (requests.empty()) return longest;

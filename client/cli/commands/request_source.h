@@ -53,8 +53,9 @@ struct RequestTemplate {
 // One after the other.
 [[nodiscard]] NamedRequestSource Chained(std::vector<NamedRequestSource> sources);
 
-// The longest recorded compile of the next 64 requests comes first, so that a batch does not end
-// with it. Holds them, and few where their sources are large.
+// The longest recorded compile of the next 64 requests comes first, and the largest where no time
+// is recorded, so that a batch does not end with it. Holds them, and few where their sources are
+// large.
 [[nodiscard]] NamedRequestSource LongestFirst(NamedRequestSource next);
 
 // "3/16": the third of 16 parts. Which part a request is in follows from its identity alone, so the

@@ -31,6 +31,14 @@ TEST(LongestFirstTest, EqualOnesKeepTheirOrder) {
             (std::vector<std::string>{"1", "3", "4", "0", "2", "5"}));
 }
 
+TEST(LongestFirstTest, TheLargestComesFirstWhereNoTimeIsRecorded) {
+  const NamedRequestSource source =
+      LongestFirst(Chained({RequestsOf({0}, 10), RequestsOf({0}, 30), RequestsOf({0}, 20)}));
+  std::vector<size_t> sizes;
+  while (auto named = source()) sizes.push_back(named->request->source().text().size());
+  EXPECT_EQ(sizes, (std::vector<size_t>{30, 20, 10}));
+}
+
 TEST(LongestFirstTest, LooksSoFarAhead) {
   std::vector<uint64_t> micros(100, 1);
   micros[63] = 2;
