@@ -12,6 +12,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
+#include "storage/base/mutex.h"
 #include "storage/bundle/bundle_format.h"
 #include "storage/bundle/signature.h"
 #include "storage/bundle/zstd_frame.h"
@@ -99,19 +100,18 @@ bool IsHere(const ToolchainCatalog& catalog, const Digest& fingerprint) {
 
 // Where the caller's leases have their share, what is imported may still fill up the store, and
 // must not push out what was imported before it.
-absl::Status CheckRoom(const RpcDependencies& parts, const CallContext& context,
-                       const ArtifactRecord& record) {
-  const uint64_t bytes = BundledBytes(record);
-  if (parts.leases.Lease(context.principal.uid, record.key, bytes) || parts.leases.IsOff() ||
-      bytes <= parts.store.Stats().room_bytes) {
-    return absl::OkStatus();
-  }
-  return ResourceExhausted("the store is full, and your leases have their share of it");
-}
-
 absl::Status Put(const RpcDependencies& parts, const CallContext& context,
                  const Incoming& incoming) {
-  KILN_RETURN_IF_ERROR(CheckRoom(parts, context, incoming.record));
+  const uint64_t bytes = BundledBytes(incoming.record);
+  if (parts.leases.Lease(context.principal.uid, incoming.record.key, bytes) ||
+      parts.leases.IsOff()) {
+    return parts.index.Put(context, incoming.record, incoming.blobs);
+  }
+  // Two blocks that are stored at once must not count on the same room.
+  const MutexLock lock(*parts.import_room);
+  if (bytes > parts.store.Stats().room_bytes) {
+    return ResourceExhausted("the store is full, and your leases have their share of it");
+  }
   return parts.index.Put(context, incoming.record, incoming.blobs);
 }
 

@@ -18,6 +18,7 @@
 #include "storage/artifact_index.h"
 #include "storage/base/executor.h"
 #include "storage/base/limits.h"
+#include "storage/base/mutex.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "storage/user_cache.h"
@@ -54,6 +55,8 @@ struct RpcDependencies {
   std::set<uid_t> tuning_users = {};
   // Answers that are built and not yet sent.
   std::shared_ptr<SharedBytes> unread{new SharedBytes{limits::kUnreadBytesMax}};
+  // Held from a look at the store's room until an import has filled it.
+  std::shared_ptr<Mutex> import_room{new Mutex};
   // gRPC's connections on which nothing happens for about as long end.
   std::chrono::milliseconds silent_time = limits::kSilentTime;
 };

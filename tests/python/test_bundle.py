@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import os
 import random
 import signal
@@ -26,6 +27,11 @@ def blocks_of(whole):
         blocks.append(whole[at:end])
         at = end
     return whole[:HEADER_BYTES], blocks
+
+
+def content_of(block):
+    """Its BundleBlock."""
+    return subprocess.run(["zstd", "-dqc"], input=block[4:-SIGNATURE_BYTES], capture_output=True, check=True).stdout
 
 
 def make_key(folder, name):
@@ -59,24 +65,27 @@ def bundle(recorded, daemon, key, tmp_path_factory):  # noqa: F811
     return made
 
 
-def large_kernels(daemon, count):
+def large_kernels(daemon, count, seed=8):
     """Compiles kernels that have a megabyte each in the store, of which zstd saves a quarter."""
     source = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n// "
-    seed = random.Random(8)
+    generator = random.Random(seed)
     with package.Client(root=str(daemon.root)) as client:
         for _ in range(count):
-            client.compile(package.CompileRequest(source + base64.b64encode(seed.randbytes(768 << 10)).decode(), "cuda:90", kind="ptx", job="large"))
+            client.compile(package.CompileRequest(source + base64.b64encode(generator.randbytes(768 << 10)).decode(), "cuda:90", kind="ptx", job="large"))
+
+
+def export_large_kernels(daemon, key, folder, seed=8):
+    """30 artifacts in many blocks."""
+    made = folder / f"large-{seed}.bundle"
+    with daemon.beside(folder) as other:
+        large_kernels(other, 30, seed)
+        assert other.kiln("export", "--all", "--sign-with", key, "-o", made).code == 0
+    return made
 
 
 @pytest.fixture(scope="module")
 def large_bundle(daemon, key, tmp_path_factory):
-    """30 artifacts in many blocks."""
-    folder = tmp_path_factory.mktemp("large")
-    made = folder / "large.bundle"
-    with daemon.beside(folder) as other:
-        large_kernels(other, 30)
-        assert other.kiln("export", "--all", "--sign-with", key, "-o", made).code == 0
-    return made
+    return export_large_kernels(daemon, key, tmp_path_factory.mktemp("large"))
 
 
 def test_what_one_daemon_compiled_another_gives_and_no_compiler_runs(recorded, bundle, key, other_daemon, tmp_path):  # noqa: F811
@@ -158,6 +167,18 @@ def test_what_does_not_fit_into_the_store_is_left_out_and_pushes_nothing_out(dae
         assert again.code == 1 and f"0 artifacts stored, {first['stored']} there already" in again.error, again
         assert f"{first['no_room']} artifacts left out: the store is full" in again.error and "  k for cuda:90\n" in again.error, again
         assert "try: 'kiln doctor', a larger store.size" in again.error, again
+        assert small.kiln("verify").code == 0
+
+
+def test_two_imports_at_once_push_nothing_out(daemon, large_bundle, key, tmp_path):
+    (tmp_path / "made").mkdir()
+    another = export_large_kernels(daemon, key, tmp_path / "made", seed=9)
+    with daemon.beside(tmp_path, KILN_STORE_SIZE="16MiB") as small:
+        trust(small, key)
+        importing = [small.start_kiln("import", each, "--json") for each in (large_bundle, another)]
+        told = [json.loads(each.communicate(timeout=120)[0]) for each in importing]
+        assert all(each["stored"] + each["no_room"] == 30 for each in told), told
+        assert len(small.kiln("ls", "--json").objects()) == sum(each["stored"] for each in told) > 10
         assert small.kiln("verify").code == 0
 
 
@@ -384,7 +405,7 @@ def signed_block(key, bundle_id, number, content, folder):
 
 def test_a_damaged_artifact_that_was_signed_is_left_out_by_key_and_the_others_are_taken(bundle, key, other_daemon, tmp_path):
     header, blocks = blocks_of(bundle.read_bytes())
-    content = subprocess.run(["zstd", "-dqc"], input=blocks[0][4:-SIGNATURE_BYTES], capture_output=True, check=True).stdout
+    content = content_of(blocks[0])
     damaged = content.replace(b'{"', b'}"', 1)  # the first artifact's document
     assert damaged != content
     path = tmp_path / "damaged.bundle"
