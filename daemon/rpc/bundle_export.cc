@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/messages/text.h"
@@ -21,7 +23,18 @@ using admin::v1::ExportArtifactsResponse;
 
 constexpr size_t kPageRecords = 64;
 
-// The block of one answer, and what became of the artifacts that were offered to it.
+// Protobuf's wire format of a field with a length: what stands before its content.
+std::string FieldHead(int field, size_t content_bytes) {
+  std::string head(1, static_cast<char>(field << 3 | 2));
+  for (; content_bytes > 0x7f; content_bytes >>= 7) {
+    head.push_back(static_cast<char>(content_bytes | 0x80));
+  }
+  head.push_back(static_cast<char>(content_bytes));
+  return head;
+}
+
+// The block of one answer, and what became of the artifacts that were offered to it. Writes the
+// block's BundleBlock as it goes: a message would copy each stage once more.
 class BlockBuilder {
  public:
   BlockBuilder(const RpcDependencies& parts, const CallContext& context,
@@ -38,11 +51,11 @@ class BlockBuilder {
       return true;
     }
     if (bytes_ > 0 && bytes_ + bytes > limits::kBundleBlockBytes) return false;
-    KILN_ASSIGN_OR_RETURN(const bool is_whole, Read(found, *block_.add_artifacts()));
-    if (is_whole) {
+    KILN_ASSIGN_OR_RETURN(const auto stages, Read(*found.record));
+    if (stages) {
+      Append(found, *stages);
       bytes_ += bytes;
     } else {
-      block_.mutable_artifacts()->RemoveLast();
       response_.add_missing_keys(key);
     }
     return true;
@@ -50,44 +63,75 @@ class BlockBuilder {
 
   // Answers with the block.
   absl::Status Finish() {
-    if (block_.artifacts().empty()) return absl::OkStatus();
-    const std::string content = block_.SerializeAsString();
-    KILN_ASSIGN_OR_RETURN(std::string frame, CompressFrame(content));
+    if (artifacts_ == 0) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(std::string frame, CompressFrame(block_));
     // Only a block of one artifact is so large.
-    if (content.size() > limits::kBundleBlockBytesMax ||
+    if (block_.size() > limits::kBundleBlockBytesMax ||
         frame.size() > limits::kBundleFrameBytesMax) {
-      response_.add_too_large_keys(block_.artifacts(0).key());
+      response_.add_too_large_keys(first_key_);
       return absl::OkStatus();
     }
     response_.set_frame(std::move(frame));
-    response_.set_artifacts(static_cast<uint64_t>(block_.artifacts_size()));
+    response_.set_artifacts(artifacts_);
     return absl::OkStatus();
   }
 
  private:
-  // False: a stage is not there, or damaged.
-  absl::StatusOr<bool> Read(const FoundArtifact& found, v1::BundleArtifact& artifact) {
+  // The content of each stage; nothing where one is not there, or damaged. Reads once what
+  // artifacts of the block share.
+  absl::StatusOr<std::optional<std::vector<Blob>>> Read(const ArtifactRecord& record) {
+    std::vector<Blob> stages;
+    for (const StageReference& reference : record.stages) {
+      const auto known = blobs_.find(reference.digest);
+      if (known != blobs_.end()) {
+        stages.push_back(known->second);
+        continue;
+      }
+      auto found = parts_.blobs.GetBlob(context_, reference.digest);
+      if (absl::IsNotFound(found.status()) || absl::IsDataLoss(found.status())) return std::nullopt;
+      KILN_RETURN_IF_ERROR(found.status());
+      stages.push_back(blobs_.emplace(reference.digest, std::move(found->blob)).first->second);
+    }
+    return stages;
+  }
+
+  void Append(const FoundArtifact& found, const std::vector<Blob>& stages) {
     const ArtifactRecord& record = *found.record;
+    v1::BundleArtifact artifact;  // without its stages
     artifact.set_key(std::string(record.key.Bytes()));
     artifact.set_document(record.document);
     artifact.set_compile_micros(record.compile_micros);
     artifact.set_created_unix_ms(record.created_unix_ms);
     artifact.set_options(ToUtf8(found.usage.options));
-    for (const StageReference& reference : record.stages) {
-      const auto blob = parts_.blobs.GetBlob(context_, reference.digest);
-      if (absl::IsNotFound(blob.status()) || absl::IsDataLoss(blob.status())) return false;
-      KILN_RETURN_IF_ERROR(blob.status());
-      v1::BundleStage& stage = *artifact.add_stages();
-      stage.set_stage(reference.stage);
-      stage.set_content(std::string(blob->blob.bytes()));
+    const std::string begin = artifact.SerializeAsString();
+    std::vector<std::string> heads;  // of each stage, up to its content
+    size_t bytes = begin.size();
+    for (size_t i = 0; i < stages.size(); ++i) {
+      const std::string& name = record.stages[i].stage;
+      const std::string inner =
+          FieldHead(v1::BundleStage::kStageFieldNumber, name.size()) + name +
+          FieldHead(v1::BundleStage::kContentFieldNumber, stages[i].size_bytes());
+      heads.push_back(
+          FieldHead(v1::BundleArtifact::kStagesFieldNumber, inner.size() + stages[i].size_bytes()) +
+          inner);
+      bytes += heads.back().size() + stages[i].size_bytes();
     }
-    return true;
+    block_ += FieldHead(v1::BundleBlock::kArtifactsFieldNumber, bytes);
+    block_ += begin;
+    for (size_t i = 0; i < stages.size(); ++i) {
+      block_ += heads[i];
+      block_ += stages[i].bytes();
+    }
+    if (artifacts_++ == 0) first_key_ = artifact.key();
   }
 
   const RpcDependencies& parts_;
   const CallContext& context_;
   ExportArtifactsResponse& response_;
-  v1::BundleBlock block_;
+  std::string block_;  // its BundleBlock
+  std::unordered_map<Digest, Blob, DigestHash> blobs_;
+  uint64_t artifacts_ = 0;
+  std::string first_key_;
   size_t bytes_ = 0;
 };
 

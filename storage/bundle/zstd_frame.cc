@@ -16,12 +16,12 @@ struct FreeContext {
 absl::StatusOr<std::string> CompressFrame(std::string_view content) {
   const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
-  std::string frame(ZSTD_compressBound(content.size()), '\0');
+  const size_t bytes_max = ZSTD_compressBound(content.size());
+  const auto frame = std::make_unique_for_overwrite<char[]>(bytes_max);
   const size_t size =
-      ZSTD_compress2(context.get(), frame.data(), frame.size(), content.data(), content.size());
+      ZSTD_compress2(context.get(), frame.get(), bytes_max, content.data(), content.size());
   if (ZSTD_isError(size) != 0) return Internal("zstd: {}", ZSTD_getErrorName(size));
-  frame.resize(size);
-  return frame;
+  return std::string(frame.get(), size);
 }
 
 absl::StatusOr<std::string> DecompressFrame(std::string_view frame, size_t bytes_max) {
