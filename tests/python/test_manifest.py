@@ -78,6 +78,16 @@ def test_another_node_is_warm_before_the_job_and_no_compiler_runs(recorded, othe
         assert other.kiln("stats", "--json").objects()[0]["compiles"] == len(KERNELS)
 
 
+def test_two_warms_at_once_compile_each_kernel_once(recorded, other_daemon):
+    path, _ = recorded
+    with other_daemon as other:
+        warming = [other.start_kiln("warm", path, "--json") for _ in range(2)]
+        told = [json.loads(each.communicate(timeout=120)[0].splitlines()[-1])["summary"] for each in warming]
+        assert [each.returncode for each in warming] == [0, 0] and all(each["requests"] == len(KERNELS) for each in told), told
+        assert sum(each["compiled"] for each in told) == len(KERNELS), told
+        assert other.kiln("stats", "--json").objects()[0]["compiles"] == len(KERNELS)
+
+
 def test_what_is_compiled_after_a_warm_is_reported_with_the_way_to_the_cause(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:
