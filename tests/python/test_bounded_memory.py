@@ -1,15 +1,23 @@
 """A file of requests may be of any size: commands hold a few of its lines at a time."""
 
+import hashlib
 import json
+import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
+import kiln as package
+from test_bundle import blocks_of, content_of, make_key, signed_block, trust
+
 LINES = 2000
 MANY = 30_000
 MILLION = 1_000_000
 SOURCE_BYTES = 50_000
+ARTIFACTS = 100_000
+ARTIFACTS_PER_BLOCK = 1000
 # A small process of its own runs the command: what a child is said to have held at most includes what held the process that forked it.
 MEASURE = """
 import resource, subprocess, sys
@@ -69,3 +77,33 @@ def test_thousands_of_large_sources_take_little_memory(daemon, tmp_path):
     assert done.returncode == 1, done.stderr
     assert sum(one.get("outcome") == "failed" for one in answered) == LINES
     assert int(done.stderr.splitlines()[-1]) < path.stat().st_size / 2
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_artifacts_go_through_a_bundle_in_bounded_memory(daemon, tmp_path):
+    key, one, many, again = make_key(tmp_path, "builder"), *(tmp_path / f"{name}.bundle" for name in ("one", "many", "again"))
+    with daemon.beside(tmp_path, KILN_STORE_MEMORY="64MiB") as other:
+        trust(other, key)
+        with package.Client(root=str(other.root)) as client:
+            artifact = client.compile(package.CompileRequest(
+                ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n", "cuda:90", kind="ptx"))
+        assert other.kiln("export", "--all", "--sign-with", key, "-o", one).code == 0
+        header, blocks = blocks_of(one.read_bytes())
+        content = content_of(blocks[0])
+        stored_key = bytes.fromhex(artifact.key)
+        assert content.count(stored_key) == 1
+        with many.open("wb") as file:
+            file.write(header)
+            for number in range(ARTIFACTS // ARTIFACTS_PER_BLOCK):
+                keys = (hashlib.sha256(b"%d %d" % (number, each)).digest() for each in range(ARTIFACTS_PER_BLOCK))
+                file.write(signed_block(key, header[8:], number, b"".join(content.replace(stored_key, each) for each in keys), tmp_path))
+            end = b"\x1a\x04\x08" + b"\xa0\x8d\x06"  # BundleEnd, of 100,000
+            file.write(signed_block(key, header[8:], number + 1, end, tmp_path))
+        used = [bytes_at_most(other.kiln_command(*command), other) for command in (
+            ("import", many), ("export", "--all", "--sign-with", key, "-o", again))]
+        assert all(each < 100 << 20 for each in used), used
+        assert other.kiln("stats", "--json").objects()[0]["artifacts"] == ARTIFACTS + 1
+        imported = other.kiln("import", again, "--json").objects()[0]
+        assert (imported["stored"], imported["there_already"]) == (0, ARTIFACTS + 1), imported
+        held = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{other.pid}/status").read_text())
+        assert int(held[1]) < 400 << 10, held
