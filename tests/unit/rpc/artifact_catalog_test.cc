@@ -5,6 +5,7 @@
 
 #include "daemon/kernel/artifact_document.h"
 #include "storage/base/limits.h"
+#include "storage/forwarding_store.h"
 #include "storage/index_peek.h"
 #include "storage/memory_store.h"
 #include "tests/testing/artifacts.h"
@@ -211,6 +212,38 @@ TEST_F(ArtifactCatalogTest, TheNewestAreThoseThatWereStoredLast) {
   request.set_kernel("other fields");
   admin::v1::ListArtifactsResponse refused;
   EXPECT_TRUE(absl::IsInvalidArgument(ListArtifacts(store_.index(), {}, request, refused)));
+}
+
+// Artifacts of uid 2 without end.
+class EndlessStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+
+  absl::StatusOr<std::vector<FoundUsage>> ScanUsages(const CallContext&,
+                                                     const std::optional<Digest>&,
+                                                     size_t limit) override {
+    std::vector<FoundUsage> page;
+    ArtifactUsage usage;
+    usage.uid = 2;
+    usage.name = "kernel";
+    while (page.size() < limit) page.push_back({Digest::Of(std::to_string(seen_++)), usage});
+    return page;
+  }
+  size_t seen() const { return seen_; }
+
+ private:
+  size_t seen_ = 0;
+};
+
+TEST(ListNewestTest, AListOfOneUsersLooksAtABoundedNumber) {
+  FakeClock clock;
+  EndlessStore store(std::make_unique<MemoryStore>(limits::kMiB, clock));
+  admin::v1::ListArtifactsRequest request;
+  request.set_newest(10);
+  request.set_uid(2);
+  admin::v1::ListArtifactsResponse response;
+  EXPECT_TRUE(ListArtifacts(store, {}, request, response).ok());
+  EXPECT_LT(store.seen(), limits::kNearestUsagesMax + limits::kListScanMax);
 }
 
 }  // namespace
