@@ -138,11 +138,17 @@ class AttentionEmitter {
     const Value weights = Exponential(score, from, {queries_, keys_});
     const Value shrinks = Exponential(sums[0], from, {queries_});
     const Value total = ir_.MultiplyAdd(sums[1], shrinks, Reduced("arith.addf", weights));
-    const Value kept = ir_.Binary("arith.mulf", sums[2], Expanded(shrinks, {queries_, columns_}));
+    const Value kept = Expanded(shrinks, {queries_, columns_});
     const Factors& values = attention_.values;
     const Value value = tiles_.FactorOf(values.right, values, {keys_, columns_}, keys_);
     const Value rounded = tiles_.Cast(DType::kF32, values.type, weights);
-    return {largest, total, tiles_.Dot(values, rounded, value, kept)};
+    if (!sizes_.adds_apart) {
+      const Value sum = ir_.Binary("arith.mulf", sums[2], kept);
+      return {largest, total, tiles_.Dot(values, rounded, value, sum)};
+    }
+    const Value none = ir_.Float(ir_.TypeOf(sums[2]), 0);
+    const Value part = tiles_.Dot(values, rounded, value, none);
+    return {largest, total, ir_.MultiplyAdd(sums[2], kept, part)};
   }
 
   Value Scores() {

@@ -96,6 +96,8 @@ AttentionTiles TilesOfAttention(const AttentionSizes& sizes, const EmitOptions& 
   // A warp has 16 queries, so that rows are reduced within it.
   tiles.warps = static_cast<int>(std::clamp<int64_t>(tiles.queries / 16, 1, 8));
   tiles.stages = is_f32 || options.backend == "hip" ? 1 : is_before_hopper || head > 128 ? 2 : 3;
+  tiles.adds_apart =
+      !is_f32 && !is_before_hopper && ArchitectureNumber(options) < 100 && head <= 128;
   return tiles;
 }
 

@@ -10,6 +10,7 @@
 namespace kiln::graph {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -127,6 +128,17 @@ TEST(TilesTest, CausalAttentionComparesPositionsInTheLastTilesAlone) {
   const std::string text = TextOf(Attention({{"is_causal", int64_t{1}}}), kHopper);
   EXPECT_EQ(Count(text, "scf.for"), 2);
   EXPECT_EQ(Count(text, "arith.cmpi sle"), 1);
+}
+
+TEST(TilesTest, OnHopperNoSumIsMultipliedWhileAMatrixUnitAddsToIt) {
+  const std::string sum_is_multiplied = "arith.mulf [^\n]*x64xf32>";
+  EXPECT_THAT(TextOf(Attention({}), kHopper), Not(ContainsRegex(sum_is_multiplied)));
+  EXPECT_THAT(TextOf(Attention({}), {.architecture = "80"}), ContainsRegex(sum_is_multiplied));
+}
+
+TEST(TilesTest, WideHeadsOfAttentionLeaveNoRegistersForASecondSum) {
+  EXPECT_TRUE(triton::TilesOfAttention({.width = 128, .columns = 128}, kHopper).adds_apart);
+  EXPECT_FALSE(triton::TilesOfAttention({.width = 256, .columns = 256}, kHopper).adds_apart);
 }
 
 TEST(TilesTest, SoftmaxInF64StaysAsItIs) {
