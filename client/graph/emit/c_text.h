@@ -9,10 +9,9 @@
 
 namespace kiln::graph {
 
-// INVALID_ARGUMENT for a program that WhatIsWrong names. UNIMPLEMENTED for types of 4 bits.
+// INVALID_ARGUMENT for a program that WhatIsWrong names.
 absl::Status CheckC(const LoopProgram& program);
-// Errors are those of CheckC and, for programs that read elements of a buffer in one loop and write
-// them in another, UNIMPLEMENTED.
+// UNIMPLEMENTED for programs that read elements of a buffer in one loop and write them in another.
 absl::StatusOr<EmittedKernel> EmitC(const LoopProgram& program, const CDialect& dialect,
                                     const EmitOptions& options);
 

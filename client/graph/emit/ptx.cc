@@ -1,7 +1,6 @@
 #include "client/graph/emit/ptx.h"
 
 #include "client/graph/emit/ptx_printer.h"
-#include "client/graph/program/opcode.h"
 
 namespace kiln::graph {
 
@@ -11,11 +10,6 @@ absl::StatusOr<EmittedKernel> EmitPtx(const LoopProgram& program, const EmitOpti
   }
   for (const Axis& axis : program.axes) {
     if (axis.is_inner) return MissingInPtx("an inner axis");
-  }
-  for (const Instruction& instruction : program.instructions) {
-    if (FactsOf(instruction.type).bits >= 8) continue;
-    return MissingInPtx(fmt::format("{} of type {}", FactsOf(instruction.opcode).name,
-                                    FactsOf(instruction.type).name));
   }
   return PtxPrinter(program, options).Print();
 }

@@ -9,8 +9,8 @@
 namespace kiln::graph {
 
 // INVALID_ARGUMENT for a program that WhatIsWrong names. UNIMPLEMENTED for reductions and inner
-// axes, for types of 4 bits, for arithmetic on fp8, and, by name, for functions that PTX lacks;
-// some of these it has with fast_math.
+// axes, for arithmetic on fp8, and, by name, for functions that PTX lacks; some of these it has
+// with fast_math.
 absl::StatusOr<EmittedKernel> EmitPtx(const LoopProgram& program, const EmitOptions& options);
 
 }  // namespace kiln::graph

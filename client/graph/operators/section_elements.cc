@@ -16,6 +16,11 @@ namespace {
 
 std::string BufferName(int value) { return fmt::format("v{}", value); }
 
+bool IsPacked(DType type) { return FactsOf(type).bits < 8; }
+
+// Memory has two elements of 4 bits in a byte, the first one in the low bits.
+DType MemoryType(DType type) { return IsPacked(type) ? DType::kU8 : type; }
+
 }  // namespace
 
 SectionElements::SectionElements(const Segment& segment, std::map<int, int> producers,
@@ -26,7 +31,7 @@ SectionElements::SectionElements(const Segment& segment, std::map<int, int> prod
 
 void SectionElements::AddInput(int value) {
   if (value == kOmitted || buffers_.contains(value)) return;
-  buffers_[value] = builder_.AddInput(BufferName(value), ValueAt(value).type);
+  buffers_[value] = builder_.AddInput(BufferName(value), MemoryType(ValueAt(value).type));
 }
 
 std::optional<int> SectionElements::Guard() const {
@@ -75,7 +80,16 @@ int SectionElements::LoadOf(int value, const View& view, int buffer, const Posit
     const int is_there = builder_.Binary(Opcode::kLess, none, builder_.SizeOf(extent));
     guard = guard ? builder_.Binary(Opcode::kAnd, *guard, is_there) : is_there;
   }
-  return builder_.Load(buffer, IndexOf(view, position), guard);
+  return Load(facts.type, buffer, IndexOf(view, position), guard);
+}
+
+int SectionElements::Load(DType type, int buffer, int index, std::optional<int> guard) {
+  if (!IsPacked(type)) return builder_.Load(buffer, index, guard);
+  const int one = builder_.SizeOf(1);
+  const int byte = builder_.Load(buffer, builder_.Binary(Opcode::kShiftRight, index, one), guard);
+  const int half = builder_.Cast(DType::kU8, builder_.Binary(Opcode::kAnd, index, one));
+  const int bits = builder_.Binary(Opcode::kMultiply, half, builder_.Integer(DType::kU8, 4));
+  return builder_.Cast(type, builder_.Binary(Opcode::kShiftRight, byte, bits));
 }
 
 absl::StatusOr<int> SectionElements::ElementAt(const Operation& operation, int value,
@@ -117,12 +131,70 @@ Position SectionElements::AddAxes(const std::vector<Size>& shape, const std::vec
   return position;
 }
 
-absl::StatusOr<LoopProgram> SectionElements::Program(const Operation& root, int value,
-                                                     const std::vector<int>& inner) && {
-  const int buffer = builder_.AddOutput(BufferName(value), ValueAt(value).type);
+// Where the element is that is number `flat`, row by row.
+Position SectionElements::PositionIn(const std::vector<Size>& shape, int flat) {
+  Position position(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    const int extent = builder_.SizeOf(shape[i]);
+    position[i] = i == 0 ? flat : builder_.Binary(Opcode::kRemainder, flat, extent);
+    flat = builder_.Binary(Opcode::kDivide, flat, extent);
+  }
+  return position;
+}
+
+absl::Status SectionElements::Store(const Operation& root, int value, int buffer,
+                                    const std::vector<int>& inner) {
   const Position position = AddAxes(ValueAt(value).shape, inner);
   KILN_ASSIGN_OR_RETURN(const auto element, ElementAt(root, value, position));
   builder_.Store(buffer, IndexOf({0, StridesOf(ValueAt(value))}, position), element);
+  return absl::OkStatus();
+}
+
+// One position for each byte, so that no two threads write to one.
+absl::Status SectionElements::StorePairs(const Operation& root, int value, int buffer,
+                                         const std::vector<int>& inner) {
+  const std::vector<Size>& shape = ValueAt(value).shape;
+  if (StridesOf(ValueAt(value)) != RowMajorStrides(shape)) {
+    return absl::UnimplementedError(
+        fmt::format("{}: an output of 4 bits has no strides of its own", root.name));
+  }
+  const auto half = shape.empty() ? std::nullopt : Quotient(shape.back(), 2);
+  std::vector<Size> bytes = shape;
+  if (half) bytes.back() = *half;
+  const auto all = FloorQuotient(ElementsOf(shape) + Size(1), 2);
+  if (!half && !all) {
+    return absl::UnimplementedError(fmt::format(
+        "{}: an output of 4 bits has an even number of elements, or a constant one", root.name));
+  }
+  if (!half) bytes = {*all};
+  const Position at = AddAxes(bytes, half ? inner : std::vector<int>());
+  std::vector<int> elements;
+  for (const int64_t number : {0, 1}) {
+    Position position = at;
+    position.back() = builder_.Binary(
+        Opcode::kAdd, builder_.Binary(Opcode::kMultiply, at.back(), builder_.SizeOf(2)),
+        builder_.SizeOf(number));
+    if (!half) {
+      BeginGuard(builder_.Binary(Opcode::kLess, position[0], builder_.SizeOf(ElementsOf(shape))));
+      position = PositionIn(shape, position[0]);
+    }
+    KILN_ASSIGN_OR_RETURN(const int element, ElementAt(root, value, position));
+    elements.push_back(builder_.Cast(DType::kU4, element));
+    if (!half) EndGuard();
+  }
+  const int high =
+      builder_.Binary(Opcode::kMultiply, elements[1], builder_.Integer(DType::kU8, 16));
+  builder_.Store(buffer, IndexOf({0, RowMajorStrides(bytes)}, at),
+                 builder_.Binary(Opcode::kOr, elements[0], high));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoopProgram> SectionElements::Program(const Operation& root, int value,
+                                                     const std::vector<int>& inner) && {
+  const DType type = ValueAt(value).type;
+  const int buffer = builder_.AddOutput(BufferName(value), MemoryType(type));
+  KILN_RETURN_IF_ERROR(IsPacked(type) ? StorePairs(root, value, buffer, inner)
+                                      : Store(root, value, buffer, inner));
   LoopProgram program = InOrderOfUse(std::move(builder_).Finish());
   if (const std::string wrong = WhatIsWrong(program); !wrong.empty()) {
     return absl::InternalError(fmt::format("{}: {}", root.name, wrong));

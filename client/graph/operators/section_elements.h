@@ -41,6 +41,11 @@ class SectionElements : public Elements {
   absl::StatusOr<int> ElementAt(const Operation& operation, int value, const Position& position);
   Position AddAxes(const std::vector<Size>& shape, const std::vector<int>& inner);
   int LoadOf(int value, const View& view, int buffer, const Position& position);
+  int Load(DType type, int buffer, int index, std::optional<int> guard);
+  Position PositionIn(const std::vector<Size>& shape, int flat);
+  absl::Status Store(const Operation& root, int value, int buffer, const std::vector<int>& inner);
+  absl::Status StorePairs(const Operation& root, int value, int buffer,
+                          const std::vector<int>& inner);
   int IndexOf(const View& view, const Position& position);
   std::optional<int> Guard() const;
   const Value& ValueAt(int value) const { return segment_.values[static_cast<size_t>(value)]; }

@@ -98,6 +98,7 @@ class ProgramCheck {
       return fmt::format("has {} operands, takes {} to {}", operands, facts.operands_min,
                          facts.operands_max);
     }
+    if (FactsOf(instruction.type).bits < 8) return "a type of 4 bits: use whole bytes";
     for (const int operand : instruction.operands) {
       if (operand < 0 || static_cast<size_t>(operand) >= at_) {
         return fmt::format("operand %{} is no earlier instruction", operand);

@@ -77,7 +77,7 @@ int ProgramBuilder::Constant(DType type, double number) {
 int ProgramBuilder::Integer(DType type, int64_t integer) {
   if (IsFloat(type)) return Constant(type, static_cast<double>(integer));
   Instruction constant;
-  constant.type = type;
+  constant.type = FactsOf(type).bits < 8 ? FactsOf(type).compute : type;
   constant.integer = Wrapped(type, integer);
   return Make(std::move(constant));
 }
@@ -140,7 +140,20 @@ int ProgramBuilder::Binary(Opcode opcode, int x, int y) {
   return Make(std::move(instruction));
 }
 
+// Bit 3 of a signed one is its sign.
+int ProgramBuilder::LowBits(DType type, int x) {
+  const int low = Binary(Opcode::kAnd, x, Integer(TypeOf(x), 15));
+  if (type == DType::kU4) return low;
+  const int sign = Integer(DType::kI8, 8);
+  return Binary(Opcode::kSubtract, Binary(Opcode::kXor, low, sign), sign);
+}
+
 int ProgramBuilder::Cast(DType type, int x) {
+  if (FactsOf(type).bits < 8) {
+    // NumPy gives the low bits of a negative float, too.
+    const int whole = IsFloat(TypeOf(x)) ? Cast(DType::kI8, x) : x;
+    return LowBits(type, Cast(FactsOf(type).compute, whole));
+  }
   if (TypeOf(x) == type) return x;
   Instruction cast;
   cast.opcode = Opcode::kCast;
@@ -150,6 +163,7 @@ int ProgramBuilder::Cast(DType type, int x) {
 }
 
 int ProgramBuilder::BitCast(DType type, int x) {
+  if (FactsOf(type).bits < 8) return LowBits(type, BitCast(FactsOf(type).compute, x));
   if (TypeOf(x) == type) return x;
   Instruction cast;
   cast.opcode = Opcode::kBitCast;

@@ -1,4 +1,5 @@
-// Makes LoopPrograms. Values are numbers of instructions.
+// Makes LoopPrograms. Values are numbers of instructions. A value of 4 bits has the type that it
+// computes in, i8 or u8, and a number within its range.
 #pragma once
 
 #include <map>
@@ -34,7 +35,7 @@ class ProgramBuilder {
              StoreKind kind = StoreKind::kPlain);
   int Unary(Opcode opcode, int x);
   int Binary(Opcode opcode, int x, int y);
-  int Cast(DType type, int x);  // x itself where it has the type
+  int Cast(DType type, int x);  // x itself where it has the type; to 4 bits, its low ones
   int BitCast(DType type, int x);
   int Select(int condition, int x, int y);
   int MultiplyAdd(int x, int y, int z);
@@ -53,6 +54,7 @@ class ProgramBuilder {
     return program_.instructions[static_cast<size_t>(value)];
   }
   int AddAxis(Size extent, bool is_inner);
+  int LowBits(DType type, int x);
   int AddBuffer(std::string name, DType type, bool is_written);
   int Make(Instruction instruction);
   std::optional<int> Folded(Opcode opcode, int x, int y);

@@ -13,6 +13,7 @@ namespace kiln::graph {
 namespace {
 
 size_t BytesOf(DType type) { return static_cast<size_t>(FactsOf(type).bits / 8); }
+bool IsPacked(DType type) { return FactsOf(type).bits < 8; }
 
 // The start of a reduction. Argument reductions start with their first element instead.
 Scalar Identity(Reduction reduction, DType type) {
@@ -215,7 +216,7 @@ class Interpreter {
 }  // namespace
 
 TestBuffer::TestBuffer(DType type, int64_t size)
-    : type_(type), bytes_(static_cast<size_t>(size) * BytesOf(type)) {}
+    : type_(type), bytes_((static_cast<size_t>(size * FactsOf(type).bits) + 7) / 8) {}
 
 TestBuffer TestBuffer::Of(DType type, const std::vector<double>& numbers) {
   TestBuffer buffer(type, static_cast<int64_t>(numbers.size()));
@@ -223,15 +224,27 @@ TestBuffer TestBuffer::Of(DType type, const std::vector<double>& numbers) {
   return buffer;
 }
 
-int64_t TestBuffer::size() const { return static_cast<int64_t>(bytes_.size() / BytesOf(type_)); }
+int64_t TestBuffer::size() const {
+  return static_cast<int64_t>(bytes_.size()) * 8 / FactsOf(type_).bits;
+}
 
 uint64_t TestBuffer::Bits(int64_t index) const {
   uint64_t bits = 0;
+  if (IsPacked(type_)) {
+    bits = bytes_[static_cast<size_t>(index / 2)] >> (index % 2 * 4) & 15U;
+    return type_ == DType::kI4 && bits > 7 ? bits - 16 : bits;
+  }
   std::memcpy(&bits, bytes_.data() + static_cast<size_t>(index) * BytesOf(type_), BytesOf(type_));
   return IsFloat(type_) ? bits : ScalarOf(type_, bits).integer;
 }
 
 void TestBuffer::SetBits(int64_t index, uint64_t bits) {
+  if (IsPacked(type_)) {
+    uint8_t& byte = bytes_[static_cast<size_t>(index / 2)];
+    const auto shift = static_cast<unsigned>(index % 2 * 4);
+    byte = static_cast<uint8_t>((byte & ~(15U << shift)) | (bits & 15U) << shift);
+    return;
+  }
   std::memcpy(bytes_.data() + static_cast<size_t>(index) * BytesOf(type_), &bits, BytesOf(type_));
 }
 
@@ -258,16 +271,19 @@ absl::Status Interpret(const LoopProgram& program, const std::vector<int64_t>& s
     return absl::InvalidArgumentError("give a number for each symbol and a buffer for each buffer");
   }
   for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].type() == program.buffers[i].type) continue;
+    const DType type = buffers[i].type();
+    if (program.buffers[i].type == (IsPacked(type) ? DType::kU8 : type)) continue;
     return absl::InvalidArgumentError(
         fmt::format("buffer {} has another type", program.buffers[i].name));
   }
-  for (const Instruction& instruction : program.instructions) {
-    if (FactsOf(instruction.type).bits < 8) {
-      return absl::UnimplementedError("the interpreter knows no types of 4 bits");
-    }
+  std::vector<TestBuffer> memory;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    memory.emplace_back(program.buffers[i].type, 0);
+    memory.back().bytes().swap(buffers[i].bytes());
   }
-  return Interpreter(program, symbols, buffers).Run();
+  const absl::Status status = Interpreter(program, symbols, memory).Run();
+  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].bytes().swap(memory[i].bytes());
+  return status;
 }
 
 }  // namespace kiln::graph

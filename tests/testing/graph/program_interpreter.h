@@ -11,7 +11,7 @@
 
 namespace kiln::graph {
 
-// The elements of one buffer, as they lie in memory. Types of 4 bits are not supported.
+// The elements of one buffer, as they lie in memory: two of 4 bits in a byte, low bits first.
 class TestBuffer {
  public:
   TestBuffer(DType type, int64_t size);
@@ -36,7 +36,7 @@ class TestBuffer {
 };
 
 // INVALID_ARGUMENT for a program that WhatIsWrong names; OUT_OF_RANGE, with the instruction, for an
-// access beyond a buffer; UNIMPLEMENTED for types of 4 bits.
+// access beyond a buffer. Programs have a buffer of u8 for elements of 4 bits.
 absl::Status Interpret(const LoopProgram& program, const std::vector<int64_t>& symbols,
                        std::vector<TestBuffer>& buffers);
 

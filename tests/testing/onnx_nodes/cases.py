@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+import math
 import subprocess
 import warnings
 
@@ -14,10 +15,27 @@ from onnx.backend.test.case.node import collect_testcases
 from places import BINARIES
 
 TYPES = {
-    "bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
+    "bool": np.bool_, "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
     "u64": np.uint64, "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
     "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
+
+
+def packed(array):
+    """The elements' bytes as memory has them: two elements of 4 bits in a byte, low bits first. NumPy has each in a byte."""
+    if array.dtype.name not in ("int4", "uint4"):
+        return array.tobytes()
+    low_bits = np.append(array.astype(np.int8).astype(np.uint8).ravel() & 15, np.zeros(array.size % 2, np.uint8))
+    return (low_bits[::2] | low_bits[1::2] << 4).tobytes()
+
+
+def unpacked(content, kind, shape):
+    """From packed bytes, an array of the type with this name."""
+    if kind not in ("i4", "u4"):
+        return np.frombuffer(content, TYPES[kind]).reshape(shape)
+    pairs = np.frombuffer(content, np.uint8)
+    low_bits = np.stack([pairs & 15, pairs >> 4], -1).ravel()[: math.prod(shape)].astype(np.int8)
+    return np.where((low_bits > 7) & (kind == "i4"), low_bits - 16, low_bits).astype(TYPES[kind]).reshape(shape)
 
 
 @dataclasses.dataclass
@@ -37,7 +55,7 @@ class Case:
         """What the tool onnx_segments reads."""
         inputs = {}
         for value, array in zip(self.model.graph.input, self.inputs, strict=True):
-            inputs[value.name] = {"type": array.dtype.name, "shape": array.shape, "bytes": array.tobytes().hex()}
+            inputs[value.name] = {"type": array.dtype.name, "shape": array.shape, "bytes": packed(array).hex()}
         outputs = [value.name for value in self.model.graph.output]
         return json.dumps({"name": self.name, "model": self.model.SerializeToString().hex(), "inputs": inputs, "outputs": outputs})
 
@@ -75,7 +93,7 @@ class CaseSegment:
 
     def known(self):
         """The bytes of inputs and constants, by name."""
-        known = {value.name: array.tobytes() for value, array in zip(self.case.model.graph.input, self.case.inputs, strict=True)}
+        known = {value.name: packed(array) for value, array in zip(self.case.model.graph.input, self.case.inputs, strict=True)}
         return known | {value["name"]: base64.b64decode(value["data"]) for value in self._segment["values"] if "data" in value}
 
     def request(self):
@@ -90,7 +108,7 @@ class CaseSegment:
         """Empty, or how the outputs, bytes by name, differ from the expected ones by the rules of ONNX's runner. f16_rtol: for f16, where larger."""
         contents = self.known() | buffers
         for output, wanted in zip(self._outputs, self.case.outputs, strict=True):
-            got = np.frombuffer(contents[output["name"]], TYPES[output["type"]]).reshape(output["shape"])
+            got = unpacked(contents[output["name"]], output["type"], output["shape"])
             if found := _difference(got, np.asarray(wanted), self.case, f16_rtol):
                 return f"{output['name']}: {found}"
         return ""

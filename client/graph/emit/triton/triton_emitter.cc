@@ -16,10 +16,6 @@ namespace {
 absl::Status CheckTypes(const LoopProgram& program) {
   for (const Instruction& instruction : program.instructions) {
     const DTypeFacts& facts = FactsOf(instruction.type);
-    if (facts.bits < 8) {
-      return absl::UnimplementedError(
-          fmt::format("kernel {}: Triton IR: type {}", program.name, facts.name));
-    }
     if (instruction.store == StoreKind::kPlain) continue;
     const bool is_add = instruction.store == StoreKind::kAtomicAdd;
     const bool is_half = is_add && instruction.type == DType::kF16;

@@ -66,15 +66,6 @@ TEST(CudaTest, RefusesToReadABufferAgainThatALoopHasWritten) {
   EXPECT_THAT(std::string(kernel.status().message()), HasSubstr("buffer x"));
 }
 
-TEST(CudaTest, SaysWhichTypeItLacks) {
-  ProgramBuilder make("nibbles");
-  const int x = make.AddInput("x", DType::kI4);
-  const int y = make.AddOutput("y", DType::kI4);
-  make.Store(y, make.SizeOf(0), make.Load(x, make.SizeOf(0)));
-  EXPECT_THAT(std::string(EmitCuda(std::move(make).Finish(), {}).status().message()),
-              HasSubstr("load of type i4"));
-}
-
 TEST(CudaTest, ComputesIndependentReductionsInOneLoop) {
   for (const ProgramCase& test : ComposedCases()) {
     if (test.program.name != "normalization") continue;

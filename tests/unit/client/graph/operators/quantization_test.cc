@@ -33,6 +33,27 @@ TEST(QuantizationTest, ScalesBelongToAnAxisOrToBlocks) {
   EXPECT_EQ(halves->numbers, Numbers({1, 2, 6, 8, 15, 18, 28, 32}));
 }
 
+TEST(QuantizationTest, TwoNumbersOfFourBitsAreInAByte) {
+  const TestTensor x = {DType::kF32, {2, 4}, {-20, -6, 0, 14, 2, 4, -2, 100}};
+  const TestTensor scale = {DType::kF32, {}, {2}};
+  const auto quantized = RunOperation("QuantizeLinear", {x, scale}, {{"output_dtype", "i4"}});
+  ASSERT_TRUE(quantized.ok()) << quantized.status();
+  EXPECT_EQ(quantized->numbers, Numbers({-8, -3, 0, 7, 1, 2, -1, 7}));
+  const auto back = RunOperation("DequantizeLinear", {*quantized, scale});
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->numbers, Numbers({-16, -6, 0, 14, 2, 4, -2, 14}));
+}
+
+TEST(QuantizationTest, TheLastByteOfAnOddNumberIsHalfFull) {
+  const TestTensor x = {DType::kF32, {3, 3}, {-1, 2, 3, 4, 5, 16, 17, 8, 31}};
+  const auto low = RunOperation("Cast", {x}, {{"to", "u4"}});
+  ASSERT_TRUE(low.ok()) << low.status();
+  EXPECT_EQ(low->numbers, Numbers({15, 2, 3, 4, 5, 0, 1, 8, 15, 0}));
+  const auto columns = RunOperation("Transpose", {{DType::kU4, {3, 3}, low->numbers}});
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  EXPECT_EQ(columns->numbers, Numbers({15, 4, 1, 2, 5, 8, 3, 0, 15, 0}));
+}
+
 TEST(QuantizationTest, MistakesAreNamed) {
   const TestTensor x = {DType::kI8, {2}, {1, 2}};
   const auto axis = RunOperation("DequantizeLinear", {x, {DType::kF32, {2}, {1, 1}}});

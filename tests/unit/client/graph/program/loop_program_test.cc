@@ -56,6 +56,7 @@ TEST(LoopProgramTest, TellsWhatIsWrongWithNamesAndAxes) {
 TEST(LoopProgramTest, TellsWhatIsWrongWithInstructions) {
   using P = LoopProgram;
   ExpectWrong([](P& p) { p.instructions[0].axis = 2; }, "no axis 2");
+  ExpectWrong([](P& p) { p.buffers[0].type = p.instructions[5].type = DType::kI4; }, "4 bits");
   ExpectWrong([](P& p) { p.instructions[0].type = DType::kI32; }, "i64 is needed");
   ExpectWrong([](P& p) { p.instructions[2].operands = {0}; }, "has 1 operands");
   ExpectWrong([](P& p) { p.instructions[2].operands[1] = 2; }, "no earlier");

@@ -65,16 +65,6 @@ TEST(TritonEmitterTest, ProgramThatBreaksTheRulesIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("kernel kernel: "));
 }
 
-TEST(TritonEmitterTest, TypesOfFourBitsAreUnimplementedByName) {
-  ProgramBuilder builder("kernel");
-  const int i = builder.AxisAt(builder.AddOuterAxis(8));
-  const int x = builder.Load(builder.AddInput("x", DType::kI4), i);
-  builder.Store(builder.AddOutput("y", DType::kI8), i, builder.Cast(DType::kI8, x));
-  const absl::Status status = EmitTriton(std::move(builder).Finish(), {}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("type i4"));
-}
-
 TEST(TritonEmitterTest, AtomicStoresOfNarrowTypesAreUnimplementedByName) {
   ProgramBuilder builder("kernel");
   const int i = builder.AxisAt(builder.AddOuterAxis(8));
