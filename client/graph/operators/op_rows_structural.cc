@@ -24,6 +24,7 @@ constexpr OpRow kStructuralRows[] = {
     {.name = "FusedMatMul", .category = Cat::kMatMul, .inputs = "2", .attributes = "alpha=1.0 transA=0 transB=0 transBatchA=0 transBatchB=0"},
     {.name = "Linear", .category = Cat::kMatMul, .inputs = "2..3", .aliases = "linear aten::linear"},
     {.name = "MatMulInteger", .category = Cat::kMatMul, .inputs = "2..4", .dtype = Rule::kOwn},
+    {.name = "QLinearMatMul", .category = Cat::kMatMul, .types = "i", .inputs = "8", .dtype = Rule::kOwn},
     {.name = "Einsum", .category = Cat::kMatMul, .inputs = "1..", .attributes = "equation:string!", .aliases = "einsum"},
     {.name = "Det", .category = Cat::kMatMul},
     // Reductions.
@@ -112,6 +113,7 @@ constexpr OpRow kStructuralRows[] = {
     {.name = "ConvTranspose", .category = Cat::kConvolution, .inputs = "2..3", .attributes = "auto_pad='NOTSET' dilations:ints group=1 kernel_shape:ints output_padding:ints output_shape:ints pads:ints strides:ints", .aliases = "deconv2d deconv3d"},
     {.name = "CausalConvWithState", .category = Cat::kConvolution, .types = "f", .inputs = "2..4", .outputs = "1..2", .attributes = "activation='none'"},
     {.name = "ConvInteger", .category = Cat::kConvolution, .inputs = "2..4", .attributes = "auto_pad='NOTSET' dilations:ints group=1 kernel_shape:ints pads:ints strides:ints", .dtype = Rule::kOwn},
+    {.name = "QLinearConv", .category = Cat::kConvolution, .types = "i", .inputs = "8..9", .attributes = "auto_pad='NOTSET' dilations:ints group=1 kernel_shape:ints pads:ints strides:ints", .dtype = Rule::kOwn},
     // Quantization.
     {.name = "QuantizeLinear", .category = Cat::kCast, .inputs = "2..3", .attributes = "axis=1 block_size=0 output_dtype:dtype precision=0 saturate=1", .dtype = Rule::kOwn},
     {.name = "DequantizeLinear", .category = Cat::kCast, .inputs = "2..3", .attributes = "axis=1 block_size=0 output_dtype:dtype", .dtype = Rule::kSecond},
@@ -164,7 +166,6 @@ constexpr OpRow kUnsupportedRows[] = {
     No("HannWindow", kSpectral),
     No("TopK", kOrder, "top_k TopKV2"), No("Sort", kOrder, "sort"), No("ArgSort", kOrder, "argsort"),
     No("AffineGrid", "it is not written yet"), No("DeformConv", "it is not written yet"), No("MaxRoiPool", "it is not written yet"), No("RoiAlign", "it is not written yet"),
-    No("QLinearConv", "it is not written yet"), No("QLinearMatMul", "it is not written yet"),
     No("Adam", "optimizers are the engine's"), No("Adagrad", "optimizers are the engine's"), No("Momentum", "optimizers are the engine's"), No("Gradient", "gradients are the engine's"),
 };
 // clang-format on

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/graph/operators/element_emitter.h"
+#include "client/graph/operators/quantization.h"
 #include "client/graph/operators/rules.h"
 
 namespace kiln::graph {
@@ -32,18 +33,23 @@ Matrix MatrixOf(const Operands& operands, size_t input, std::string_view transpo
   return matrix;
 }
 
-absl::StatusOr<Outputs> MatMulOutputs(const Operands& operands) {
-  if (operands.Rank(0) < 1 || operands.Rank(1) < 1) return operands.Error("takes no scalars");
+// `right`: the input that is the right factor.
+absl::StatusOr<Outputs> ProductOutputs(const Operands& operands, size_t right) {
+  if (operands.Rank(0) < 1 || operands.Rank(right) < 1) return operands.Error("takes no scalars");
   const Matrix a = MatrixOf(operands, 0, "transA");
-  const Matrix b = MatrixOf(operands, 1, "transB");
+  const Matrix b = MatrixOf(operands, right, "transB");
   auto shape = BroadcastShape(a.batch, b.batch);
   if (a.columns != b.rows || !shape) {
     return operands.Error(fmt::format("{} and {} do not fit", operands.Text(operands.ShapeOf(0)),
-                                      operands.Text(operands.ShapeOf(1))));
+                                      operands.Text(operands.ShapeOf(right))));
   }
   if (operands.Rank(0) > 1) shape->push_back(a.rows);
-  if (operands.Rank(1) > 1) shape->push_back(b.columns);
+  if (operands.Rank(right) > 1) shape->push_back(b.columns);
   return Outputs{{operands.TypeOf(0), *std::move(shape)}};
+}
+
+absl::StatusOr<Outputs> MatMulOutputs(const Operands& operands) {
+  return ProductOutputs(operands, 1);
 }
 
 absl::StatusOr<Outputs> GemmOutputs(const Operands& operands) {
@@ -79,9 +85,9 @@ struct Factors {
   Loop loop;
 };
 
-Factors FactorsAt(ElementEmitter& e, const Position& position) {
+Factors FactorsAt(ElementEmitter& e, const Position& position, size_t right = 1) {
   const bool has_row = e.Rank(0) > 1;
-  const bool has_column = e.Rank(1) > 1;
+  const bool has_column = e.Rank(right) > 1;
   const size_t batch = position.size() - (has_row ? 1 : 0) - (has_column ? 1 : 0);
   Factors factors;
   factors.loop = e.NewLoop(MatrixOf(e, 0, "transA").columns);
@@ -98,7 +104,7 @@ Factors FactorsAt(ElementEmitter& e, const Position& position) {
   if (has_column && IsTransposed(e, "transB")) swap_last(factors.b);
   // Broadcast alone in the batch: a matrix of one row has row 0 anyway.
   factors.a = e.Broadcast(0, factors.a);
-  factors.b = e.Broadcast(1, factors.b);
+  factors.b = e.Broadcast(right, factors.b);
   return factors;
 }
 
@@ -137,23 +143,50 @@ int LinearElement(ElementEmitter& e, int, const Position& position) {
   return e.Add(sum, e.ReadAs(type, 2, e.Broadcast(2, {position.back()})));
 }
 
-// Less its zero point: one for all, or one for each row of A and each column of B.
-int Centered(ElementEmitter& e, size_t input, const Position& position) {
-  const int x = e.ReadAs(DType::kI32, input, position);
-  const size_t zero = input + 2;
-  if (!e.Has(zero)) return x;
+// A zero point or scale: one for all, or one for each row of A and each column of B.
+int ParameterAt(ElementEmitter& e, DType type, size_t input, bool is_of_rows,
+                const Position& position) {
   Position at = position;
-  if (e.Rank(zero) <= 1) {
-    const bool is_row = input == 0 && position.size() > 1;
-    at = Position(static_cast<size_t>(e.Rank(zero)),
+  if (e.Rank(input) <= 1) {
+    const bool is_row = is_of_rows && position.size() > 1;
+    at = Position(static_cast<size_t>(e.Rank(input)),
                   is_row ? position[position.size() - 2] : position.back());
   }
-  return e.Subtract(x, e.ReadAs(DType::kI32, zero, e.Broadcast(zero, at)));
+  return e.ReadAs(type, input, e.Broadcast(input, at));
+}
+
+// Less its zero point.
+int Centered(ElementEmitter& e, size_t input, size_t zero, const Position& position) {
+  const int x = e.ReadAs(DType::kI32, input, position);
+  if (!e.Has(zero)) return x;
+  return e.Subtract(x, ParameterAt(e, DType::kI32, zero, input == 0, position));
 }
 
 int MatMulIntegerElement(ElementEmitter& e, int, const Position& position) {
   const Factors factors = FactorsAt(e, position);
-  return e.Sum(e.Multiply(Centered(e, 0, factors.a), Centered(e, 1, factors.b)), {factors.loop});
+  const int product = e.Multiply(Centered(e, 0, 2, factors.a), Centered(e, 1, 3, factors.b));
+  return e.Sum(product, {factors.loop});
+}
+
+// The inputs: A, its scale and zero point, the same of B, scale and zero point of the output.
+absl::StatusOr<Outputs> QLinearMatMulOutputs(const Operands& operands) {
+  if (!IsInteger(operands.TypeOf(0)) || !IsInteger(operands.TypeOf(3))) {
+    return operands.Missing("factors that are no integers are not lowered");
+  }
+  auto outputs = ProductOutputs(operands, 3);
+  if (outputs.ok()) (*outputs)[0].type = operands.TypeOf(7);
+  return outputs;
+}
+
+int QLinearMatMulElement(ElementEmitter& e, int, const Position& position) {
+  const Factors factors = FactorsAt(e, position, 3);
+  const int product = e.Multiply(Centered(e, 0, 2, factors.a), Centered(e, 3, 5, factors.b));
+  const int sum = e.Cast(DType::kF32, e.Sum(product, {factors.loop}));
+  const auto parameter = [&](size_t input) {
+    return ParameterAt(e, DType::kF32, input, input != 4, position);
+  };
+  const int scale = e.Divide(e.Multiply(parameter(1), parameter(4)), parameter(6));
+  return QuantizedTo(e, e.Output(0).type, e.Multiply(sum, scale), parameter(7));
 }
 
 // n * 2^(n - 1) products: 1024 for the largest matrix.
@@ -207,6 +240,7 @@ constexpr NamedRule kProducts[] = {
     {"Linear", {Infer<LinearOutputs>, Emit<LinearElement>}},
     {"Det", {Infer<DetOutputs>, Emit<DetElement>}},
     {"MatMulInteger", {Infer<MatMulIntegerOutputs>, Emit<MatMulIntegerElement>}},
+    {"QLinearMatMul", {Infer<QLinearMatMulOutputs>, Emit<QLinearMatMulElement>}},
 };
 
 }  // namespace

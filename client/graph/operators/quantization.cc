@@ -1,7 +1,8 @@
 // QuantizeLinear and DequantizeLinear: scales for the tensor, for an axis, or for blocks on it.
+#include "client/graph/operators/quantization.h"
+
 #include <fmt/format.h>
 
-#include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
 
 namespace kiln::graph {
@@ -81,10 +82,10 @@ int Saturated(ElementEmitter& e, DType type, int value) {
 int QuantizedElement(ElementEmitter& e, int, const Position& position) {
   const DType type = e.Output(0).type;
   const int x = e.ReadAs(DType::kF32, 0, position);
-  int value = e.Divide(x, ReadParameter(e, kScale, position));
-  if (!IsFloat(type)) value = e.Unary(Opcode::kRoundToEven, value);
-  if (e.Has(kZeroPoint)) value = e.Add(value, ReadParameter(e, kZeroPoint, position));
-  return IsFloat(type) ? value : Saturated(e, type, value);
+  const int value = e.Divide(x, ReadParameter(e, kScale, position));
+  std::optional<int> zero_point;
+  if (e.Has(kZeroPoint)) zero_point = ReadParameter(e, kZeroPoint, position);
+  return QuantizedTo(e, type, value, zero_point);
 }
 
 constexpr NamedRule kQuantizations[] = {
@@ -93,6 +94,12 @@ constexpr NamedRule kQuantizations[] = {
 };
 
 }  // namespace
+
+int QuantizedTo(ElementEmitter& e, DType type, int value, std::optional<int> zero_point) {
+  if (!IsFloat(type)) value = e.Unary(Opcode::kRoundToEven, value);
+  if (zero_point) value = e.Add(value, *zero_point);
+  return IsFloat(type) ? value : Saturated(e, type, value);
+}
 
 std::span<const NamedRule> QuantizationRules() { return kQuantizations; }
 

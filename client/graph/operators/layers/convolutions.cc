@@ -5,55 +5,80 @@
 
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/layers/windows.h"
+#include "client/graph/operators/quantization.h"
 #include "client/graph/operators/rules.h"
 #include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
 
-Shape KernelOfWeight(const Operands& operands) {
-  const Shape& weight = operands.ShapeOf(1);
+// Which inputs are what. 0: none.
+struct ConvInputs {
+  size_t weight = 1;
+  size_t bias = 0;
+  size_t zero_point = 0;
+  size_t weight_zero_point = 0;
+};
+constexpr ConvInputs kOfConv = {.bias = 2};
+constexpr ConvInputs kOfConvInteger = {.zero_point = 2, .weight_zero_point = 3};
+constexpr ConvInputs kOfQLinearConv = {
+    .weight = 3, .bias = 8, .zero_point = 2, .weight_zero_point = 5};
+
+Shape KernelOfWeight(const Operands& operands, size_t input = 1) {
+  const Shape& weight = operands.ShapeOf(input);
   return weight.size() < 3 ? Shape() : Shape(weight.begin() + 2, weight.end());
 }
 
-absl::Status NotFitting(const Operands& operands, int64_t groups) {
+absl::Status NotFitting(const Operands& operands, int64_t groups, size_t weight = 1) {
   return operands.Error(fmt::format("a weight of {} does not fit {} in {} groups",
-                                    operands.Text(operands.ShapeOf(1)),
+                                    operands.Text(operands.ShapeOf(weight)),
                                     operands.Text(operands.ShapeOf(0)), groups));
 }
 
-absl::StatusOr<Outputs> ConvOutputs(const Operands& operands) {
-  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(operands, KernelOfWeight(operands)));
+absl::StatusOr<Outputs> OutputsOf(const Operands& operands, size_t weight_input, DType type) {
+  const Shape kernel = KernelOfWeight(operands, weight_input);
+  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(operands, kernel));
   const int64_t groups = operands.Int("group", 1);
-  const Shape& weight = operands.ShapeOf(1);
-  if (window.kernel != KernelOfWeight(operands) || groups < 1 || !Quotient(weight[0], groups) ||
+  const Shape& weight = operands.ShapeOf(weight_input);
+  if (window.kernel != kernel || groups < 1 || !Quotient(weight[0], groups) ||
       operands.ShapeOf(0)[1] != weight[1] * Size(groups)) {
-    return NotFitting(operands, groups);
+    return NotFitting(operands, groups, weight_input);
   }
   KILN_ASSIGN_OR_RETURN(auto positions, PositionsOf(operands, window));
   Shape shape = {operands.ShapeOf(0)[0], weight[0]};
   shape.insert(shape.end(), positions.begin(), positions.end());
-  return Outputs{{operands.TypeOf(0), std::move(shape)}};
+  return Outputs{{type, std::move(shape)}};
+}
+
+absl::StatusOr<Outputs> ConvOutputs(const Operands& operands) {
+  return OutputsOf(operands, kOfConv.weight, operands.TypeOf(0));
 }
 
 absl::StatusOr<Outputs> ConvIntegerOutputs(const Operands& operands) {
-  auto outputs = ConvOutputs(operands);
-  if (outputs.ok()) (*outputs)[0].type = DType::kI32;
-  return outputs;
+  return OutputsOf(operands, kOfConvInteger.weight, DType::kI32);
 }
 
-// A zero point is one for all, or one for each channel.
-int ConvZeroPoint(ElementEmitter& e, size_t input, int channel) {
-  if (!e.Has(input)) return e.Number(DType::kI32, 0);
+// The inputs: x, its scale and zero point, the same of the weight and of the output, and a bias.
+absl::StatusOr<Outputs> QLinearConvOutputs(const Operands& operands) {
+  return OutputsOf(operands, kOfQLinearConv.weight, operands.TypeOf(7));
+}
+
+// A zero point or scale: one for all, or one for each channel.
+int ParameterOf(ElementEmitter& e, DType type, size_t input, int channel) {
   const Position at(static_cast<size_t>(e.Rank(input)), channel);
-  return e.ReadAs(DType::kI32, input, e.Broadcast(input, at));
+  return e.ReadAs(type, input, e.Broadcast(input, at));
 }
 
-template <bool kHasZeroPoints>
-absl::StatusOr<int> ConvElement(ElementEmitter& e, int, const Position& position) {
-  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(e, KernelOfWeight(e)));
+int ConvZeroPoint(ElementEmitter& e, size_t input, int channel) {
+  if (input == 0 || !e.Has(input)) return e.Number(DType::kI32, 0);
+  return ParameterOf(e, DType::kI32, input, channel);
+}
+
+absl::StatusOr<int> Convolved(ElementEmitter& e, const ConvInputs& inputs,
+                              const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(e, KernelOfWeight(e, inputs.weight)));
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
-  const Shape& weight = e.ShapeOf(1);
+  const Shape& weight = e.ShapeOf(inputs.weight);
   std::vector<Loop> loops = LoopsOf(e, window);
   const WindowPlace place = PlaceOf(e, window, {position.begin() + 2, position.end()}, loops);
   Position weight_at = {position[1]};
@@ -64,16 +89,35 @@ absl::StatusOr<int> ConvElement(ElementEmitter& e, int, const Position& position
   const int group = e.Divide(position[1], e.Of(*Quotient(weight[0], e.Int("group", 1))));
   Position source = {position[0], e.Add(e.Multiply(group, e.Of(weight[1])), channel.at)};
   source.insert(source.end(), place.source.begin(), place.source.end());
-  if constexpr (kHasZeroPoints) {
+  int sum = 0;
+  if (inputs.zero_point != 0) {
     // Padding is the zero point: nothing after it is taken off.
-    const int zero = ConvZeroPoint(e, 2, e.Of(0));
+    const int zero = ConvZeroPoint(e, inputs.zero_point, e.Of(0));
     const int x = e.Subtract(e.ReadIf(place.is_inside, DType::kI32, 0, source, zero), zero);
-    const int w = e.Subtract(e.ReadAs(DType::kI32, 1, weight_at), ConvZeroPoint(e, 3, position[1]));
-    return e.Sum(e.Multiply(x, w), loops);
+    const int w = e.Subtract(e.ReadAs(DType::kI32, inputs.weight, weight_at),
+                             ConvZeroPoint(e, inputs.weight_zero_point, position[1]));
+    sum = e.Sum(e.Multiply(x, w), loops);
+  } else {
+    const int x = e.ReadIf(place.is_inside, type, 0, source, e.Number(type, 0));
+    sum = e.Sum(e.Multiply(x, e.ReadAs(type, inputs.weight, weight_at)), loops);
   }
-  const int x = e.ReadIf(place.is_inside, type, 0, source, e.Number(type, 0));
-  const int sum = e.Sum(e.Multiply(x, e.ReadAs(type, 1, weight_at)), loops);
-  return e.Has(2) ? e.Add(sum, e.ReadAs(type, 2, {position[1]})) : sum;
+  if (inputs.bias == 0 || !e.Has(inputs.bias)) return sum;
+  return e.Add(sum, e.ReadAs(e.TypeOfValue(sum), inputs.bias, {position[1]}));
+}
+
+template <const ConvInputs& kInputs>
+absl::StatusOr<int> ConvElement(ElementEmitter& e, int, const Position& position) {
+  return Convolved(e, kInputs, position);
+}
+
+absl::StatusOr<int> QLinearConvElement(ElementEmitter& e, int, const Position& position) {
+  KILN_ASSIGN_OR_RETURN(const int sum, Convolved(e, kOfQLinearConv, position));
+  const auto parameter = [&](size_t input) {
+    return ParameterOf(e, DType::kF32, input, position[1]);
+  };
+  const int scale = e.Divide(e.Multiply(parameter(1), parameter(4)), parameter(6));
+  const int value = e.Multiply(e.Cast(DType::kF32, sum), scale);
+  return QuantizedTo(e, e.Output(0).type, value, parameter(7));
 }
 
 // The weight is [C, M / group, k...]. What forwards scatters, backwards gathers: an input element
@@ -197,8 +241,9 @@ int CausalElement(ElementEmitter& e, int output, const Position& position) {
 }
 
 constexpr NamedRule kConvolutions[] = {
-    {"Conv", {Infer<ConvOutputs>, Emit<ConvElement<false>>}},
-    {"ConvInteger", {Infer<ConvIntegerOutputs>, Emit<ConvElement<true>>}},
+    {"Conv", {Infer<ConvOutputs>, Emit<ConvElement<kOfConv>>}},
+    {"ConvInteger", {Infer<ConvIntegerOutputs>, Emit<ConvElement<kOfConvInteger>>}},
+    {"QLinearConv", {Infer<QLinearConvOutputs>, Emit<QLinearConvElement>}},
     {"CausalConvWithState", {Infer<CausalOutputs>, Emit<CausalElement>}},
     {"ConvTranspose", {Infer<ConvTransposeOutputs>, Emit<ConvTransposeElement>}},
 };

@@ -54,6 +54,42 @@ TEST(QuantizationTest, TheLastByteOfAnOddNumberIsHalfFull) {
   EXPECT_EQ(columns->numbers, Numbers({15, 4, 1, 2, 5, 8, 3, 0, 15, 0}));
 }
 
+TEST(QuantizationTest, ProductsOfQuantizedMatricesAreQuantized) {
+  const TestTensor a = {DType::kU8, {2, 2}, {130, 128, 126, 255}};
+  const TestTensor b = {DType::kI8, {2, 2}, {1, -2, 3, 4}};
+  const TestTensor zero = {DType::kU8, {}, {128}};
+  const TestTensor none = {DType::kI8, {}, {0}};
+  const auto scale = [](double number) { return TestTensor{DType::kF32, {}, {number}}; };
+  const TestTensor of_columns = {DType::kF32, {2}, {2, 4}};
+  const auto product =
+      RunOperation("QLinearMatMul", {a, scale(0.5), zero, b, of_columns, none, scale(2), zero});
+  ASSERT_TRUE(product.ok()) << product.status();
+  EXPECT_EQ(product->type, DType::kU8);
+  // Sums are 2, -4, 379 and 512; they are multiplied by 0.5 and 1.
+  EXPECT_EQ(product->numbers, Numbers({129, 124, 255, 255}));
+}
+
+TEST(QuantizationTest, ConvolutionsOfQuantizedImagesAreQuantized) {
+  const TestTensor x = {DType::kU8, {1, 1, 3}, {10, 12, 14}};
+  const TestTensor weight = {DType::kI8, {2, 1, 2}, {1, 1, 1, -1}};
+  const TestTensor zero = {DType::kU8, {}, {10}};
+  const TestTensor none = {DType::kI8, {2}, {0, 0}};
+  const TestTensor one = {DType::kF32, {}, {1}};
+  const TestTensor bias = {DType::kI32, {2}, {0, 3}};
+  const auto y = RunOperation("QLinearConv", {x,
+                                              one,
+                                              zero,
+                                              weight,
+                                              {DType::kF32, {2}, {1, 0.5}},
+                                              none,
+                                              one,
+                                              {DType::kU8, {}, {100}},
+                                              bias});
+  ASSERT_TRUE(y.ok()) << y.status();
+  // Sums are 2 and 6; -2 + 3 and -2 + 3, half of which is rounded to even.
+  EXPECT_EQ(y->numbers, Numbers({102, 106, 100, 100}));
+}
+
 TEST(QuantizationTest, MistakesAreNamed) {
   const TestTensor x = {DType::kI8, {2}, {1, 2}};
   const auto axis = RunOperation("DequantizeLinear", {x, {DType::kF32, {2}, {1, 1}}});
