@@ -74,6 +74,14 @@ int ConvZeroPoint(ElementEmitter& e, size_t input, int channel) {
   return ParameterOf(e, DType::kI32, input, channel);
 }
 
+// 0 in the padding.
+int ReadInside(ElementEmitter& e, const WindowPlace& place, DType type, const Position& source) {
+  e.BeginGuard(place.is_inside);
+  const int x = e.ReadAs(type, 0, source);
+  e.EndGuard();
+  return x;
+}
+
 absl::StatusOr<int> Convolved(ElementEmitter& e, const ConvInputs& inputs,
                               const Position& position) {
   KILN_ASSIGN_OR_RETURN(const auto window, WindowOf(e, KernelOfWeight(e, inputs.weight)));
@@ -86,8 +94,14 @@ absl::StatusOr<int> Convolved(ElementEmitter& e, const ConvInputs& inputs,
   weight_at.push_back(channel.at);
   for (const Loop& loop : loops) weight_at.push_back(loop.at);
   loops.push_back(channel);
-  const int group = e.Divide(position[1], e.Of(*Quotient(weight[0], e.Int("group", 1))));
-  Position source = {position[0], e.Add(e.Multiply(group, e.Of(weight[1])), channel.at)};
+  const int64_t groups = e.Int("group", 1);
+  // With one group, no channel of the output is in the input's index: emitters see a product.
+  int first = e.Of(0);
+  if (groups > 1) {
+    const int group = e.Divide(position[1], e.Of(*Quotient(weight[0], groups)));
+    first = e.Multiply(group, e.Of(weight[1]));
+  }
+  Position source = {position[0], e.Add(first, channel.at)};
   source.insert(source.end(), place.source.begin(), place.source.end());
   int sum = 0;
   if (inputs.zero_point != 0) {
@@ -98,7 +112,7 @@ absl::StatusOr<int> Convolved(ElementEmitter& e, const ConvInputs& inputs,
                              ConvZeroPoint(e, inputs.weight_zero_point, position[1]));
     sum = e.Sum(e.Multiply(x, w), loops);
   } else {
-    const int x = e.ReadIf(place.is_inside, type, 0, source, e.Number(type, 0));
+    const int x = ReadInside(e, place, type, source);
     sum = e.Sum(e.Multiply(x, e.ReadAs(type, inputs.weight, weight_at)), loops);
   }
   if (inputs.bias == 0 || !e.Has(inputs.bias)) return sum;
@@ -176,21 +190,27 @@ absl::StatusOr<int> ConvTransposeElement(ElementEmitter& e, int, const Position&
   const Window& window = transposed.window;
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
   const Shape& weight = e.ShapeOf(1);
-  const Size channels = *Quotient(weight[0], e.Int("group", 1));
+  const int64_t groups = e.Int("group", 1);
+  const Size channels = *Quotient(weight[0], groups);
   std::vector<Loop> loops = LoopsOf(e, window);
   const Loop channel = e.NewLoop(channels);
-  const int group = e.Divide(position[1], e.Of(weight[1]));
-  const int from = e.Add(e.Multiply(group, e.Of(channels)), channel.at);
+  int from = channel.at;
+  int into = position[1];
+  if (groups > 1) {
+    const int group = e.Divide(position[1], e.Of(weight[1]));
+    from = e.Add(e.Multiply(group, e.Of(channels)), channel.at);
+    into = e.Remainder(position[1], e.Of(weight[1]));
+  }
   Position source = {position[0], from};
-  Position weight_at = {from, e.Remainder(position[1], e.Of(weight[1]))};
+  Position weight_at = {from, into};
   const Position at(position.begin() + 2, position.end());
   const WindowPlace place =
       WindowAt(e, window, at, loops, {e.ShapeOf(0).begin() + 2, e.ShapeOf(0).end()});
   source.insert(source.end(), place.source.begin(), place.source.end());
   for (const Loop& loop : loops) weight_at.push_back(loop.at);
   loops.push_back(channel);
-  const int x = e.ReadIf(place.is_inside, type, 0, source, e.Number(type, 0));
-  const int sum = e.Sum(e.Multiply(x, e.ReadAs(type, 1, weight_at)), loops);
+  const int sum =
+      e.Sum(e.Multiply(ReadInside(e, place, type, source), e.ReadAs(type, 1, weight_at)), loops);
   return e.Has(2) ? e.Add(sum, e.ReadAs(type, 2, {position[1]})) : sum;
 }
 

@@ -62,6 +62,20 @@ TEST(TilesTest, MasksStandWhereATileMayEndBehindTheLastPosition) {
   EXPECT_THAT(TextOf(maker, kHopper), Not(HasSubstr("slt")));
 }
 
+std::string TextOfConvolution(int64_t groups) {
+  SegmentMaker maker;
+  const int x = maker.Input({8, 64, 16, 16}, DType::kF16);
+  const int weight = maker.Input({128, 64 / groups, 3, 3}, DType::kF16);
+  maker.Output(maker.Add("Conv", {x, weight},
+                         {{"group", groups}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}}));
+  return TextOf(maker, kHopper);
+}
+
+TEST(TilesTest, ConvolutionOfOneGroupIsAProduct) {
+  EXPECT_THAT(TextOfConvolution(1), ContainsRegex("tt.dot [^\n]*xf16> \\* tensor"));
+  EXPECT_THAT(TextOfConvolution(2), Not(HasSubstr("tt.dot")));
+}
+
 TEST(TilesTest, RowsThatHaveNoLargestNumberAreAlongX) {
   SegmentMaker maker;
   const Size rows = Size(1 << 24) - maker.Symbol("less", 0, 1 << 23, 64);
