@@ -2,11 +2,12 @@
 
 import json
 import pathlib
+import subprocess
 
 import pytest
 
 from daemon import Daemon
-from places import CUDA, DESCRIPTIONS, TOOLCHAINS
+from places import BINARIES, CUDA, DESCRIPTIONS, ROOT, TOOLCHAINS
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
 
@@ -112,3 +113,9 @@ def test_a_compiler_that_is_not_there_is_passed_over(daemon, segment, tmp_path):
     assert "kiln: cuda:90: no toolchain of the daemon compiles" in done.error
     steps = json.loads((tmp_path / "out" / "steps.json").read_text())["targets"][0]
     assert "triton" in steps["absent"] and set(compilers(steps["steps"])) <= {"ptx", "cuda"}
+
+
+def test_the_page_of_operators_is_that_of_the_table():
+    """To write it anew: operators_page > docs/graph-operators.md"""
+    printed = subprocess.run([BINARIES / "operators_page"], capture_output=True, text=True, check=True).stdout
+    assert (ROOT / "docs" / "graph-operators.md").read_text() == printed

@@ -1,0 +1,73 @@
+// Prints docs/graph-operators.md.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cctype>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "client/graph/operators/op_table.h"
+
+namespace kiln::graph {
+namespace {
+
+constexpr char kHead[] =
+    R"(# Operators of the graph front end
+
+What `client/graph/operators/op_rows_*.cc` say, printed by `operators_page`. Names are ONNX's where
+ONNX has the operator. [graph.md](graph.md#how-to-add-an-operator) says how to add one.
+
+Types: b is bool, i integers, f floats, of the first input. Attributes with a star are required.
+)";
+
+std::string Range(int min, int max) {
+  if (min == max) return fmt::format("{}", min);
+  return max >= kAnyNumber ? fmt::format("{} or more", min) : fmt::format("{} to {}", min, max);
+}
+
+std::string Quoted(const std::vector<std::string_view>& names) {
+  return names.empty() ? "" : fmt::format("`{}`", fmt::join(names, "`, `"));
+}
+
+std::string Attributes(const Operator& op) {
+  std::vector<std::string> names;
+  for (const AttributeFacts& attribute : op.attributes) {
+    names.push_back(attribute.name + (attribute.is_required ? "*" : ""));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string Row(const Operator& op) {
+  if (op.category == OpCategory::kUnsupported) {
+    return fmt::format("| `{}` | {} | {} |\n", op.name, Quoted(op.aliases), op.why_not);
+  }
+  const std::string types = std::string(op.takes_bool ? "b" : "") + (op.takes_integer ? "i" : "") +
+                            (op.takes_float ? "f" : "");
+  return fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", op.name, Quoted(op.aliases),
+                     Range(op.inputs_min, op.inputs_max), Range(op.outputs_min, op.outputs_max),
+                     types, Attributes(op));
+}
+
+std::string Page() {
+  std::map<OpCategory, std::string> rows;
+  for (const Operator& op : AllOperators()) rows[op.category] += Row(op);
+  std::string page = kHead;
+  for (const auto& [category, lines] : rows) {
+    std::string title(NameOf(category));
+    title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+    page += fmt::format("\n## {}\n\n", title);
+    page += category == OpCategory::kUnsupported
+                ? "| operator | also called | why |\n|---|---|---|\n"
+                : "| operator | also called | inputs | outputs | types | attributes |\n"
+                  "|---|---|---|---|---|---|\n";
+    page += lines;
+  }
+  return page;
+}
+
+}  // namespace
+}  // namespace kiln::graph
+
+int main() { std::fputs(kiln::graph::Page().c_str(), stdout); }
