@@ -4,12 +4,21 @@ import json
 import threading
 
 SECONDS_MAX = 140
+NODES_SECONDS_MAX = 300
 
 
 def graph(setting, row):
+    run(setting, row, SECONDS_MAX, "graph_job.py", "graph", setting.bundle / "bin")
+
+
+def nodes(setting, row):
+    run(setting, row, NODES_SECONDS_MAX, "graph_nodes_job.py", "nodes", setting.bundle / "bin" / "run_segments", setting.bundle / "nodes.gz")
+
+
+def run(setting, row, seconds, program, name, *arguments):
     """Rows come one by one, so that what was seen stays where a kernel hangs."""
-    job = setting.start("graph_job.py", setting.environment("graph", kiln=False), "graph", setting.bundle / "bin", setting.target)
-    timer = threading.Timer(setting.limit(SECONDS_MAX), job.kill)
+    job = setting.start(program, setting.environment(name, kiln=False), name, *arguments, setting.target)
+    timer = threading.Timer(setting.limit(seconds), job.kill)
     timer.start()
     try:
         for line in job.stdout:

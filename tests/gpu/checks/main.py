@@ -30,6 +30,7 @@ PARTS = {
         plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
         plugin.tuned_second, plugin.python)},
     "graph": (graph.graph, ("torch", "triton")),
+    "nodes": (graph.nodes, ("torch", "triton")),
     "jax": (jax_calls.jax, ("jax", "triton")),
 }
 GROUPS = {"launch": ["checks", "cost", "autotune"],
@@ -39,8 +40,8 @@ GROUPS = {"launch": ["checks", "cost", "autotune"],
 def parse():
     parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
         Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All need a
-        Python with Triton, those of plugin, first_step and graph one with PyTorch too, jax one with JAX: KILN_GPU_PYTHON names it. first_step
-        takes eight minutes; it, graph and jax run where they are named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1
+        Python with Triton, those of plugin, first_step, graph and nodes one with PyTorch too, jax one with JAX: KILN_GPU_PYTHON names it. first_step
+        takes eight minutes; it, graph, nodes and jax run where they are named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1
         where something failed or a goal was missed, with 2 where this machine lacks something.""")
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
                         "build/gpu-bundle)")

@@ -89,7 +89,7 @@ class CaseSegment:
         self.case = case
         self.symbols = [(None, size) for size in answer["symbols"]]
         self._segment = answer["segment"]
-        self._outputs = answer["outputs"]
+        self.outputs = answer["outputs"]
 
     def known(self):
         """The bytes of inputs and constants, by name."""
@@ -107,7 +107,7 @@ class CaseSegment:
     def difference(self, buffers, f16_rtol=0):
         """Empty, or how the outputs, bytes by name, differ from the expected ones by the rules of ONNX's runner. f16_rtol: for f16, where larger."""
         contents = self.known() | buffers
-        for output, wanted in zip(self._outputs, self.case.outputs, strict=True):
+        for output, wanted in zip(self.outputs, self.case.outputs, strict=True):
             got = unpacked(contents[output["name"]], output["type"], output["shape"])
             if found := _difference(got, np.asarray(wanted), self.case, f16_rtol):
                 return f"{output['name']}: {found}"
