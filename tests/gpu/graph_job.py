@@ -185,6 +185,9 @@ def main():
     def attention_128():
         beside_torch(graph_segments.attention(128), 0.7, "torch's scaled_dot_product_attention")
 
+    def convolution():
+        beside_torch(graph_segments.convolution(), None, "torch's conv2d")
+
     def kiln_graph():
         """As an engine has it: each kernel's compiler is chosen, values between kernels are in a workspace."""
         import kiln.graph
@@ -201,7 +204,7 @@ def main():
     def barriers():
         graph_barriers.run(client, target, say, check, compare)
 
-    for part in (cold, softmax, layer_norm, matmul, attention_64, attention_128, chain, kiln_graph, barriers, cases):
+    for part in (cold, softmax, layer_norm, matmul, attention_64, attention_128, convolution, chain, kiln_graph, barriers, cases):
         guarded(part)
     out_path.write_text(json.dumps(rows))
 

@@ -62,6 +62,12 @@ def attention(width, length=2048):
                  lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
 
 
+def convolution(channels=256, size=28):
+    shape, weight = [32, channels, size, size], [channels, channels, 3, 3]
+    return _case(f"convolution-{channels}", {"x": (F16, shape), "weight": (F16, weight)}, (F16, shape),
+                 [("Conv", ["x", "weight"], "y", {"pads": [1, 1, 1, 1]})], lambda x, weight: functional.conv2d(x, weight, padding=1))
+
+
 def softmax(rows=8192, columns=4096):
     shape = [rows, columns]
     return _case("softmax", {"x": (F16, shape)}, (F16, shape), [("Softmax", ["x"], "y", {})], lambda x: torch.softmax(x, -1))
