@@ -15,9 +15,9 @@ from onnx.backend.test.case.node import collect_testcases
 from places import BINARIES
 
 TYPES = {
-    "bool": np.bool_, "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
-    "u64": np.uint64, "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
-    "f32": np.float32, "f64": np.float64,
+    "bool": np.bool_, "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f8e4m3": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 
 
