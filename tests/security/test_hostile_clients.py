@@ -133,6 +133,12 @@ def is_served(connection):
     return False
 
 
+def gets_in(daemon, uid=None, name="kilnd.sock"):
+    with contextlib.suppress(ConnectionError):  # a refused connection may be closed before anything is said
+        return is_served(connect(daemon, uid=uid, name=name))
+    return False
+
+
 def push(connection, data):
     """As much of it as the daemon takes."""
     connection.settimeout(1)
@@ -295,11 +301,11 @@ def test_ten_thousand_connections_leave_room_for_compiles_and_operators(programs
         first = open_idle(CONNECTIONS_OF_ONE_USER_MAX, FIRST_UID)
         second = open_idle(10_000 - len(first), FIRST_UID + 1)
         assert all(map(is_served, (first + second)[::2]))
-        assert not is_served(connect(daemon, uid=FIRST_UID))
+        assert not gets_in(daemon, FIRST_UID)
         assert [compiled(daemon, name) for name in ("before", "before", "after")] == ["compiled", "hit", "compiled"]
         open_idle(CONNECTIONS_MAX - 10_000, FIRST_UID + 2)
-        assert not is_served(connect(daemon, uid=FIRST_UID + 3))
-        assert is_served(connect(daemon, name="admin.sock"))
+        assert not gets_in(daemon, FIRST_UID + 3)
+        assert gets_in(daemon, name="admin.sock")
         assert daemon.kiln("stats").code == 0
         taken = len(os.listdir(f"/proc/{daemon.pid}/fd"))
         assert CONNECTIONS_MAX <= taken < CONNECTIONS_MAX + before + 50
@@ -307,7 +313,9 @@ def test_ten_thousand_connections_leave_room_for_compiles_and_operators(programs
         # A user who goes makes room.
         for connection in first:
             connection.close()
-        assert is_served(connect(daemon, uid=FIRST_UID + 3))
+        deadline = time.monotonic() + 60
+        while not gets_in(daemon, FIRST_UID + 3):
+            assert time.monotonic() < deadline
 
 
 @needs_root

@@ -26,7 +26,7 @@ struct ListenerLimits {
   size_t connections_per_principal_max = limits::kConnectionsPerPrincipalMax;
   // Connections on which nothing happens for once to twice this time end.
   std::chrono::milliseconds silent_time = limits::kSilentTime;
-  // How often it is looked for connections whose end was not reported.
+  // Where nothing else happens, connections whose end was not reported are looked for this often.
   std::chrono::milliseconds check_time = std::chrono::seconds(1);
 
   // The limits for a process with so many descriptors: kDescriptorsKept of them, or half where
@@ -40,8 +40,8 @@ struct ListenerLimits {
 //
 // It counts them by itself, since gRPC owns the descriptors and does not say when it closes one.
 // The listener waits for the hang-up on the sink's own descriptor, so a connection takes one. The
-// wait ends without a word where the sink closes first. So the listener also looks regularly, and
-// before it refuses a connection, whether each number still is that of its socket.
+// wait ends without a word where the sink closes first. So the listener also looks, whenever it
+// wakes, whether each number still is that of its socket.
 //
 // Past a limit a connection is accepted and closed at once. When descriptors run out, connections
 // stay in the backlog until one ends.
@@ -85,14 +85,12 @@ class Listener {
   UniqueFd Accept(const Socket& socket);
   void Take(UniqueFd connection, bool is_admin);
   bool IsOverLimit(const Principal& principal) const;
-  // Looks for connections that have ended first.
-  bool MayNotTake(const Principal& principal);
   size_t HeldBy(const Principal& principal) const;
   // epoll_ctl. Events bring `cookie`.
   bool Control(int operation, int fd, uint32_t events, uint64_t cookie);
   // Closes connections that have said nothing, and the silent ones of `light_`.
   void CloseSilent();
-  // Forgets connections whose sink has closed them: a system call for each that is open.
+  // Forgets connections whose sink has closed them, unless it was asked for too short a time ago.
   void ForgetClosed();
   // By the first byte, which is here.
   void Decide(uint64_t cookie);

@@ -250,7 +250,7 @@ TEST_F(ListenerTest, WhatWasClosedWithoutAHangUpMakesRoomAtTheLimit) {
   sink_.AwaitKept(1);
   sink_.CloseAll();
   UniqueFd second;
-  do {  // who comes too soon after a check is refused
+  do {  // the listener may have checked a moment ago
     second = Connect(path_);
     pollfd waiting{second.get(), POLLRDHUP, 0};
     ASSERT_GE(::poll(&waiting, 1, 30), 0);
