@@ -1,8 +1,8 @@
 // What hits and puts of a store cost, by the number of its entries and by how full it is.
 //
 //   store_benchmark --fill FILE.jsonl STORE COUNT
-//       makes a store of COUNT variants of the file's first kernel. Needs a daemon (KILN_ROOT) to
-//       compile the kernel. Ends like a process that was killed.
+//       makes a store of COUNT variants of the file's kernels. Needs a daemon (KILN_ROOT) to
+//       compile the kernels. Ends like a process that was killed.
 //   store_benchmark --hits FILE.jsonl COUNT
 //       asks the daemon (KILN_ROOT) that has such a store for its entries: {"first": {"p50": …,
 //       "p99": …}, "uniform": …, "echo": …, "hits": …}: microseconds for entries that are not in
@@ -92,41 +92,59 @@ std::shared_ptr<const PublishedToolchains> Toolchains() {
   return OrDie(PublishedToolchains::Parse(OrDie(OsFilesystem().Read(path, limits::kMiB))));
 }
 
-// Entries differ in their request and their binary, and share the stages between.
+// What the daemon has of a request, and makes of it.
+struct Model {
+  v1::CompileRequest request;
+  HotArtifact hot;
+  v1::CompileResponse answer;  // with all stages
+  std::string description;
+};
+
+Model ModelOf(Client& client, v1::CompileRequest request) {
+  const std::string key = OrDie(client.Compile(request)).key();
+  Model model{.hot = OrDie(client.FindHot(key))};
+  v1::CompileRequest for_all = request;
+  const std::vector<v1::LookupResponse::Entry> held = OrDie(client.Lookup({key}));
+  for (const v1::StageBlob& stage : held.front().stages()) {
+    if (stage.stage() != kRequestStage) for_all.add_stages(stage.stage());
+  }
+  model.request = std::move(request);
+  model.answer = OrDie(client.Compile(for_all));
+  v1::CompileResponse described;
+  DescribeTo(OrDie(ReadDocument(model.hot.document())), described);
+  model.answer.mutable_metadata()->set_name(described.metadata().name());
+  model.description = kDescriptionVersion + described.SerializeAsString();
+  return model;
+}
+
+// Entries of each request in turns. Those of one request differ in it and in their binary, and
+// share the stages between.
 void Fill(const std::string& path, const std::string& store_path, size_t count) {
   // It must not fork later, with gRPC's threads.
   const OpenedRocksStore opened =
       OrDie(OpenRocksStore({.path = store_path}, OsFilesystem(), SystemClock()));
   const std::unique_ptr<Client> client = OrDie(Client::Connect());
-  const v1::CompileRequest request = FirstRequest(path);
-  const std::string key = OrDie(client->Compile(request)).key();
-  const HotArtifact hot = OrDie(client->FindHot(key));
-  v1::CompileRequest for_all = request;
-  const std::vector<v1::LookupResponse::Entry> held = OrDie(client->Lookup({key}));
-  for (const v1::StageBlob& stage : held.front().stages()) {
-    if (stage.stage() != kRequestStage) for_all.add_stages(stage.stage());
-  }
-  const v1::CompileResponse answer = OrDie(client->Compile(for_all));
+  std::vector<Model> models;
+  cli::RequestFile file = OrDie(cli::RequestFile::Open(path));
+  while (auto named = file.Next()) models.push_back(ModelOf(*client, OrDie(named->request)));
 
-  v1::CompileResponse described;
-  DescribeTo(OrDie(ReadDocument(hot.document())), described);
-  const std::string description = kDescriptionVersion + described.SerializeAsString();
   const auto toolchains = Toolchains();
   const RequestResolver resolver(*toolchains);
   for (size_t i = 0; i < count; ++i) {
-    const CompileJobPtr job = OrDie(resolver.Resolve(OrDie(FromProto(Variant(request, i)))));
+    const Model& model = models[i % models.size()];
+    const CompileJobPtr job = OrDie(resolver.Resolve(OrDie(FromProto(Variant(model.request, i)))));
     ArtifactRecord record;
     record.key = job->key;
-    record.name = described.metadata().name();
+    record.name = model.answer.metadata().name();
     record.options = ListOptions(job->request);
-    record.document = std::string(hot.document());
-    record.description = description;
+    record.document = std::string(model.hot.document());
+    record.description = model.description;
     record.compile_micros = 20'000;
     record.created_unix_ms = SystemClock().UnixMillis();
     std::vector<Blob> blobs = {Blob::FromBytes(WriteRequest(*job))};
     record.stages = {{std::string(kRequestStage), blobs[0].digest(), blobs[0].size_bytes()}};
-    for (const v1::StageBlob& stage : answer.stages()) {
-      const bool is_binary = stage.stage() == hot.stage();
+    for (const v1::StageBlob& stage : model.answer.stages()) {
+      const bool is_binary = stage.stage() == model.hot.stage();
       blobs.push_back(Blob::FromBytes(stage.content() + (is_binary ? fmt::format("{}", i) : "")));
       record.stages.push_back({stage.stage(), blobs.back().digest(), blobs.back().size_bytes()});
     }
