@@ -40,6 +40,8 @@ void Forward(int signal_number) {
   if (g_job > 0) ::kill(g_job, signal_number);
 }
 
+constexpr std::array kForwarded = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
 // The terminal sends the job its Ctrl-C itself. What others send to this command is the job's.
 void LeaveSignalsToJob() {
   struct sigaction action {};
@@ -47,7 +49,7 @@ void LeaveSignalsToJob() {
   for (const int ignored : {SIGINT, SIGQUIT}) ::sigaction(ignored, &action, nullptr);
   action.sa_handler = Forward;
   action.sa_flags = SA_RESTART;
-  for (const int sent : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaction(sent, &action, nullptr);
+  for (const int sent : kForwarded) ::sigaction(sent, &action, nullptr);
 }
 
 std::vector<std::string> Environment(const std::string& recording, const std::string& job) {
@@ -78,14 +80,22 @@ absl::StatusOr<int> RunJob(std::vector<std::string> command, std::vector<std::st
   ::sigemptyset(&defaults);
   for (const int each : {SIGINT, SIGQUIT}) ::sigaddset(&defaults, each);
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  // They wait until there is a job to get them.
+  sigset_t forwarded;
+  ::sigemptyset(&forwarded);
+  for (const int each : kForwarded) ::sigaddset(&forwarded, each);
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, &forwarded, &before);
+  ::posix_spawnattr_setsigmask(&attributes, &before);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   LeaveSignalsToJob();
   pid_t job = 0;
   const int error = ::posix_spawnp(&job, command.front().c_str(), nullptr, &attributes,
                                    Pointers(command).data(), Pointers(environment).data());
   ::posix_spawnattr_destroy(&attributes);
+  if (error == 0) g_job = job;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) return CannotRun(About(command.front(), ErrnoStatus(error, "cannot run it")));
-  g_job = job;
   int status = 0;
   while (::waitpid(job, &status, 0) < 0) {
     if (errno != EINTR) return ErrnoStatus(errno, "wait for the job");
