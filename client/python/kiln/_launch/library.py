@@ -1,36 +1,18 @@
 """libkiln_launch through ctypes: the part of kiln_launch.h that Python uses, with errors as exceptions.
 
-The library is opened on first use: the one beside the package (wheel, build), otherwise the system's.
+The library is opened on first use.
 """
 
 import ctypes
 import functools
-import os
 from ctypes import c_char, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import Any, Optional, Tuple
+from typing import Any
 
+from kiln._c_library import CLibrary, code_name, struct as _struct
 from kiln._signals import reraise_from_handler
 from kiln.errors import LaunchError
 
 FILE = "libkiln_launch.so.0"
-# kiln_launch_code.
-_CODES = {
-    3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED", 9: "FAILED_PRECONDITION",
-    12: "UNIMPLEMENTED", 13: "INTERNAL", 14: "UNAVAILABLE", 15: "DATA_LOSS"
-}
-
-
-class _Sized(ctypes.Structure):
-    """A struct that begins with its size, as all structs of kiln_launch.h."""
-
-    def __init__(self, **fields: Any) -> None:
-        super().__init__(size=ctypes.sizeof(self), **fields)
-
-
-def _struct(name: str, /, **fields: Any) -> Any:
-    """A struct of kiln_launch.h, or as many of its first members as Python needs."""
-    return type(name, (_Sized,), {"_fields_": [("size", c_uint32), *fields.items()]})
-
 
 OpenOptions = _struct("OpenOptions", reserved=c_uint32, backend=c_char_p, driver_path=c_char_p)
 Settings = _struct("Settings", strict=c_uint32, times_launches=c_uint32, reserved=c_uint32, resident_kernels_max=c_uint64,
@@ -94,19 +76,13 @@ _FUNCTIONS = {
 _CLOSES = ("artifact_close", "kernel_close", "descriptor_close")
 
 
-class Library:
-    """The functions without their prefix. Thread-safe; calls release Python's lock. Each thread has its own last error."""
+class Library(CLibrary):
 
-    def __init__(self, path: str) -> None:
-        c = ctypes.CDLL(path)
-        self._error = c.kiln_launch_error
-        self._error.restype = c_char_p
-        self._driver_result = c.kiln_launch_driver_result
-        self._driver_result.restype = c_int32
-        self._functions = {name: _declared(c, name, arguments) for name, arguments in _FUNCTIONS.items()}
-        self._closes = {name: _declared(c, name, (c_void_p,), None) for name in _CLOSES}
+    def __init__(self) -> None:
+        super().__init__(FILE, "kiln_launch_", _FUNCTIONS, _CLOSES)
+        self._driver_result = self._declared("driver_result", ())
         # Without argtypes: it gets ctypes objects alone, so nothing has to be converted.
-        self.enqueue = c.kiln_launch_enqueue
+        self.enqueue = self._c.kiln_launch_enqueue
         self.enqueue.restype = c_int32
 
     def call(self, name: str, *arguments: Any, kernel: str = "", key: str = "") -> None:
@@ -115,30 +91,16 @@ class Library:
         if code:
             raise self.failure(code, kernel, key)
 
-    def close(self, name: str, handle: Any) -> None:
-        self._closes[name](handle)
-
     def failure(self, code: int, kernel: str = "", key: str = "") -> LaunchError:
         """The error of this thread's last call."""
-        words = (self._error() or b"").decode(errors="replace")
-        return LaunchError(words or "there is no memory for words about it", code=_CODES.get(code, "UNKNOWN"), kernel=kernel,
-                           key=key, driver_result=self._driver_result())
-
-
-def _declared(c: Any, name: str, arguments: Tuple[Any, ...], result: Optional[Any] = c_int32) -> Any:
-    function = getattr(c, f"kiln_launch_{name}")
-    function.argtypes = arguments
-    function.restype = result
-    return function
+        return LaunchError(self.words(), code=code_name(code), kernel=kernel, key=key, driver_result=self._driver_result())
 
 
 @functools.lru_cache(maxsize=None)
 def library() -> Library:
     """The library. LaunchError if it cannot be opened."""
-    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), FILE)
-    path = beside if os.path.exists(beside) else FILE
     try:
-        return Library(path)
+        return Library()
     except OSError as error:
         reraise_from_handler(error)
         raise LaunchError(f"{FILE} cannot be opened: {error}", code="UNAVAILABLE") from None

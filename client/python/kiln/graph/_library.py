@@ -3,12 +3,11 @@
 The library is opened on first use, after libkiln_launch, which it shares with kiln.launch.
 """
 
-import ctypes
 import functools
-import os
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from typing import Any
 
+from kiln._c_library import CLibrary, code_name, struct as _struct
 from kiln._launch import library as launch
 from kiln._signals import reraise_from_handler
 from kiln.errors import LaunchError, UnavailableError, error_for
@@ -17,20 +16,6 @@ FILE = "libkiln_graph.so.0"
 INPUT, OUTPUT, CONSTANT = 1, 2, 4
 OMITTED, NEW = -1, -2
 _ROLES = ((CONSTANT, "constant"), (OUTPUT, "output"), (INPUT, "input"))
-_CODES = {
-    3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED", 9: "FAILED_PRECONDITION",
-    12: "UNIMPLEMENTED", 13: "INTERNAL", 14: "UNAVAILABLE", 15: "DATA_LOSS"
-}
-
-
-def _struct(name: str, /, **fields: Any) -> Any:
-    """A struct of kiln_graph.h: it begins with its size."""
-
-    def begin(self: Any, **values: Any) -> None:
-        ctypes.Structure.__init__(self, size=ctypes.sizeof(self), **values)
-
-    return type(name, (ctypes.Structure,), {"_fields_": [("size", c_uint32), *fields.items()], "__init__": begin})
-
 
 Symbol = _struct("Symbol", reserved=c_uint32, name=c_char_p, min=c_int64, max=c_int64, typical=c_int64, multiple_of=c_int64)
 Value = _struct("Value", role=c_uint32, name=c_char_p, type=c_char_p, shape=POINTER(c_char_p), strides=POINTER(c_char_p), bytes=c_void_p,
@@ -91,49 +76,30 @@ _FUNCTIONS = {
 _CLOSES = ("segment_close", "plan_close", "bound_close")
 
 
-class Library:
-    """The functions without their prefix. Thread-safe; calls release Python's lock. Each thread has its own last error."""
+class Library(CLibrary):
 
-    def __init__(self, path: str) -> None:
-        c = ctypes.CDLL(path)
-        self._error = c.kiln_graph_error
-        self._error.restype = c_char_p
-        self._functions = {name: _declared(c, name, arguments, c_int32) for name, arguments in _FUNCTIONS.items()}
-        self._closes = {name: _declared(c, name, (c_void_p,), None) for name in _CLOSES}
+    def __init__(self) -> None:
+        super().__init__(FILE, "kiln_graph_", _FUNCTIONS, _CLOSES)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Calls a function. The subclass of KilnError for its code."""
         code = self._functions[name](*arguments)
         if code:
-            raise error_for(_CODES.get(code, "UNKNOWN"), self._words())
+            raise error_for(code_name(code), self.words())
 
     def launch(self, name: str, *arguments: Any) -> None:
         """The same for functions that load and launch. LaunchError."""
         code = self._functions[name](*arguments)
         if code:
-            raise LaunchError(self._words(), code=_CODES.get(code, "UNKNOWN"))
-
-    def close(self, name: str, handle: Any) -> None:
-        self._closes[name](handle)
-
-    def _words(self) -> str:
-        return (self._error() or b"").decode(errors="replace") or "there is no memory for words about it"
-
-
-def _declared(c: Any, name: str, arguments: Any, result: Any) -> Any:
-    function = getattr(c, f"kiln_graph_{name}")
-    function.argtypes = arguments
-    function.restype = result
-    return function
+            raise LaunchError(self.words(), code=code_name(code))
 
 
 @functools.lru_cache(maxsize=None)
 def library() -> Library:
-    """The library: the one beside the package (wheel, build), otherwise the system's. UnavailableError if it cannot be opened."""
-    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), FILE)
+    """The library. UnavailableError if it cannot be opened."""
     try:
         launch.library()  # under the same name, so that the two share the driver
-        return Library(beside if os.path.exists(beside) else FILE)
+        return Library()
     except (OSError, LaunchError) as error:
         reraise_from_handler(error)
         raise UnavailableError(f"{FILE} cannot be opened: {error}") from None
