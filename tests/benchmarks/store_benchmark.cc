@@ -100,21 +100,20 @@ struct Model {
   std::string description;
 };
 
-Model ModelOf(Client& client, v1::CompileRequest request) {
+Model ModelOf(Client& client, const v1::CompileRequest& request) {
   const std::string key = OrDie(client.Compile(request)).key();
-  Model model{.hot = OrDie(client.FindHot(key))};
+  HotArtifact hot = OrDie(client.FindHot(key));
   v1::CompileRequest for_all = request;
   const std::vector<v1::LookupResponse::Entry> held = OrDie(client.Lookup({key}));
   for (const v1::StageBlob& stage : held.front().stages()) {
     if (stage.stage() != kRequestStage) for_all.add_stages(stage.stage());
   }
-  model.request = std::move(request);
-  model.answer = OrDie(client.Compile(for_all));
+  v1::CompileResponse answer = OrDie(client.Compile(for_all));
   v1::CompileResponse described;
-  DescribeTo(OrDie(ReadDocument(model.hot.document())), described);
-  model.answer.mutable_metadata()->set_name(described.metadata().name());
-  model.description = kDescriptionVersion + described.SerializeAsString();
-  return model;
+  DescribeTo(OrDie(ReadDocument(hot.document())), described);
+  answer.mutable_metadata()->set_name(described.metadata().name());
+  std::string description = kDescriptionVersion + described.SerializeAsString();
+  return {request, std::move(hot), std::move(answer), std::move(description)};
 }
 
 // Entries of each request in turns. Those of one request differ in it and in their binary, and
@@ -126,7 +125,9 @@ void Fill(const std::string& path, const std::string& store_path, size_t count) 
   const std::unique_ptr<Client> client = OrDie(Client::Connect());
   std::vector<Model> models;
   cli::RequestFile file = OrDie(cli::RequestFile::Open(path));
-  while (auto named = file.Next()) models.push_back(ModelOf(*client, OrDie(named->request)));
+  while (auto named = file.Next()) {
+    models.push_back(ModelOf(*client, OrDie(std::move(named->request))));
+  }
 
   const auto toolchains = Toolchains();
   const RequestResolver resolver(*toolchains);
