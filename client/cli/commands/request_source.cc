@@ -242,20 +242,38 @@ NamedRequestSource OfShard(NamedRequestSource next, Shard shard) {
   };
 }
 
+namespace {
+
+// Whether a toolchain of this name compiles other kinds. A fingerprint has no name.
+bool IsForOtherKinds(std::string_view toolchain, v1::SourceKind kind) {
+  const std::string_view name = toolchain.substr(0, toolchain.find("=="));
+  if (name == "triton") return kind != v1::SOURCE_KIND_TTIR && kind != v1::SOURCE_KIND_TTGIR;
+  if (name == "nvrtc") return kind != v1::SOURCE_KIND_CUDA_CXX;
+  if (name == "ptxas") return kind != v1::SOURCE_KIND_PTX;
+  return name == "clang" && kind != v1::SOURCE_KIND_OPENCL;
+}
+
+}  // namespace
+
 absl::StatusOr<NamedRequestSource> OpenRequests(const std::vector<std::string>& files,
                                                 const RequestTemplate& shape, Shard shard) {
+  RequestTemplate rest = shape;
+  rest.request.clear_toolchain();
   std::vector<NamedRequestSource> sources;
   for (const std::string& path : files) {
     KILN_ASSIGN_OR_RETURN(RequestFile file, About(path, RequestFile::Open(path)));
-    sources.push_back(FromRequestFile(std::move(file), shape));
+    sources.push_back(FromRequestFile(std::move(file), rest));
   }
-  // Recorded requests name the compiler that they were recorded with.
+  // Recorded requests name the compiler that they were recorded with. What compiles other kinds
+  // does not take its place.
   return Changed(OfShard(Chained(std::move(sources)), shard),
                  [toolchain = shape.request.toolchain(),
                   ptxas = shape.request.ptxas()](v1::CompileRequest& request) {
                    request.clear_stages();
-                   if (!toolchain.empty()) request.set_toolchain(toolchain);
-                   if (!ptxas.empty()) request.set_ptxas(ptxas);
+                   if (!toolchain.empty() && !IsForOtherKinds(toolchain, request.source().kind())) {
+                     request.set_toolchain(toolchain);
+                   }
+                   if (!ptxas.empty() && !request.ptxas().empty()) request.set_ptxas(ptxas);
                  });
 }
 
