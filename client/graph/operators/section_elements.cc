@@ -156,7 +156,7 @@ absl::Status SectionElements::StorePairs(const Operation& root, int value, int b
   const std::vector<Size>& shape = ValueAt(value).shape;
   if (StridesOf(ValueAt(value)) != RowMajorStrides(shape)) {
     return absl::UnimplementedError(
-        fmt::format("{}: an output of 4 bits has no strides of its own", root.name));
+        fmt::format("{}: strides of an output of 4 bits are not lowered", root.name));
   }
   const auto half = shape.empty() ? std::nullopt : Quotient(shape.back(), 2);
   std::vector<Size> bytes = shape;
@@ -180,7 +180,9 @@ absl::Status SectionElements::StorePairs(const Operation& root, int value, int b
     }
     KILN_ASSIGN_OR_RETURN(const int element, ElementAt(root, value, position));
     elements.push_back(builder_.Cast(DType::kU4, element));
-    if (!half) EndGuard();
+    if (half) continue;
+    elements.back() = builder_.Select(*Guard(), elements.back(), builder_.Integer(DType::kU8, 0));
+    EndGuard();
   }
   const int high =
       builder_.Binary(Opcode::kMultiply, elements[1], builder_.Integer(DType::kU8, 16));

@@ -52,6 +52,9 @@ TEST(QuantizationTest, TheLastByteOfAnOddNumberIsHalfFull) {
   const auto columns = RunOperation("Transpose", {{DType::kU4, {3, 3}, low->numbers}});
   ASSERT_TRUE(columns.ok()) << columns.status();
   EXPECT_EQ(columns->numbers, Numbers({15, 4, 1, 2, 5, 8, 3, 0, 15, 0}));
+  const auto inverse = RunOperation("BitwiseNot", {{DType::kU4, {3, 3}, low->numbers}});
+  ASSERT_TRUE(inverse.ok()) << inverse.status();
+  EXPECT_EQ(inverse->numbers, Numbers({0, 13, 12, 11, 10, 15, 14, 7, 0, 0}));
 }
 
 TEST(QuantizationTest, ProductsOfQuantizedMatricesAreQuantized) {
