@@ -116,7 +116,9 @@ class BlockBuilder {
           inner);
       bytes += heads.back().size() + stages[i].size_bytes();
     }
-    block_ += FieldHead(v1::BundleBlock::kArtifactsFieldNumber, bytes);
+    const std::string head = FieldHead(v1::BundleBlock::kArtifactsFieldNumber, bytes);
+    block_.reserve(block_.size() + head.size() + bytes);
+    block_ += head;
     block_ += begin;
     for (size_t i = 0; i < stages.size(); ++i) {
       block_ += heads[i];
