@@ -23,7 +23,7 @@ constexpr int kAcceptsAtOnce = 64;
 constexpr char kLightFirstByte = 'k';  // of protos/kiln/v1/light.proto's preamble
 // Checks take less than a hundredth of a processor: one of 1,000 connections takes 0.8 ms at most.
 constexpr auto kCheckTimeEach = std::chrono::microseconds(100);
-// What events say of descriptors that are no connections.
+// Event data of the wake descriptor and of the listening sockets.
 constexpr uint64_t kWake = 0;
 constexpr uint64_t kSocket = UINT64_MAX;
 constexpr auto kWarnAtMostEvery = std::chrono::seconds(10);
@@ -37,7 +37,8 @@ absl::StatusOr<uid_t> PeerOf(int fd) {
   return credentials.uid;
 }
 
-// 0: `fd` is closed, or no socket. No other socket has or gets the same number.
+// 0: `fd` is closed, or no socket. No other socket of its network namespace has or gets the same
+// number, and since Linux 5.4 no other socket at all.
 uint64_t CookieOf(int fd) {
   uint64_t cookie = 0;
   socklen_t length = sizeof cookie;
@@ -83,10 +84,10 @@ absl::Status Listener::OpenEvents() {
   return is_watched ? absl::OkStatus() : ErrnoStatus(errno, "cannot start the listener");
 }
 
-bool Listener::Control(int operation, int fd, uint32_t events, uint64_t cookie) {
+bool Listener::Control(int operation, int fd, uint32_t events, uint64_t id) {
   epoll_event event{};
   event.events = events;
-  event.data.u64 = cookie;
+  event.data.u64 = id;
   return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
 }
 
@@ -97,7 +98,7 @@ void Listener::Stop() {
   thread_.join();
   sockets_.clear();
   // Nobody is going to serve these: their clients need not wait for the end of the process.
-  for (const auto& [cookie, connection] : open_) {
+  for (const auto& [id, connection] : open_) {
     if (connection.undecided) ::shutdown(connection.number, SHUT_RDWR);
   }
 }
@@ -120,13 +121,13 @@ void Listener::Loop() {
         ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(wait.count()));
     // Ends first: they make room.
     for (size_t i = 0; i < static_cast<size_t>(std::max(count, 0)); ++i) {
-      const uint64_t cookie = events[i].data.u64;
-      if (cookie == kWake) return;
-      if (open_.count(cookie) == 0) continue;
+      const uint64_t id = events[i].data.u64;
+      if (id == kWake) return;
+      if (open_.count(id) == 0) continue;
       if (events[i].events == EPOLLIN) {
-        Decide(cookie);
+        Decide(id);
       } else {
-        Forget(cookie);
+        Forget(id);
       }
     }
     ForgetClosed();
@@ -173,14 +174,15 @@ void Listener::Take(UniqueFd connection, bool is_admin) {
   }
   const int number = connection.get();
   const uint64_t cookie = CookieOf(number);
+  const uint64_t id = ++last_id_;
   // Before it is served: one whose end nobody notices would count for ever. EPOLLHUP comes always.
-  if (cookie == 0 || !Control(EPOLL_CTL_ADD, number, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, cookie)) {
+  if (cookie == 0 || !Control(EPOLL_CTL_ADD, number, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, id)) {
     return Refuse(principal, ErrnoStatus(errno, "cannot watch the connection"));
   }
   ++open_by_principal_[principal];
-  open_.emplace(cookie, Connection{number, principal, std::move(connection)});
+  open_.emplace(id, Connection{number, cookie, principal, std::move(connection)});
   open_count_.store(open_.size(), std::memory_order_relaxed);
-  if (light_ == nullptr) Serve(cookie, sink_);
+  if (light_ == nullptr) Serve(id, sink_);
 }
 
 void Listener::ForgetClosed() {
@@ -188,17 +190,17 @@ void Listener::ForgetClosed() {
   if (now - checked_at_ < kCheckTimeEach * open_.size()) return;
   checked_at_ = now;
   std::vector<uint64_t> closed;
-  for (const auto& [cookie, connection] : open_) {
-    if (CookieOf(connection.number) != cookie) closed.push_back(cookie);
+  for (const auto& [id, connection] : open_) {
+    if (CookieOf(connection.number) != connection.cookie) closed.push_back(id);
   }
-  for (const uint64_t cookie : closed) Forget(cookie);
+  for (const uint64_t id : closed) Forget(id);
 }
 
 void Listener::CloseSilent() {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now - looked_at_ < limits_.silent_time) return;
   looked_at_ = now;
-  for (auto& [cookie, connection] : open_) {
+  for (auto& [id, connection] : open_) {
     const bool is_old = std::exchange(connection.was_looked_at, true);
     // Loop hears of it.
     if (is_old && connection.undecided) ::shutdown(connection.number, SHUT_RDWR);
@@ -206,20 +208,20 @@ void Listener::CloseSilent() {
   if (light_ != nullptr) light_->CloseSilent();
 }
 
-void Listener::Decide(uint64_t cookie) {
+void Listener::Decide(uint64_t id) {
   char first = 0;
-  const int number = open_.at(cookie).number;
-  if (::recv(number, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) return Forget(cookie);
-  Serve(cookie, first == kLightFirstByte ? *light_ : sink_);
+  const int number = open_.at(id).number;
+  if (::recv(number, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) return Forget(id);
+  Serve(id, first == kLightFirstByte ? *light_ : sink_);
 }
 
-void Listener::Serve(uint64_t cookie, ConnectionSink& sink) {
-  Connection& connection = open_.at(cookie);
+void Listener::Serve(uint64_t id, ConnectionSink& sink) {
+  Connection& connection = open_.at(id);
   // Once: gRPC may keep the socket open a little longer than its client.
-  Control(EPOLL_CTL_MOD, connection.number, EPOLLRDHUP | EPOLLONESHOT, cookie);
+  Control(EPOLL_CTL_MOD, connection.number, EPOLLRDHUP | EPOLLONESHOT, id);
   const Principal principal = connection.principal;
   if (absl::Status served = sink.Serve(std::move(connection.undecided), principal); !served.ok()) {
-    Forget(cookie);
+    Forget(id);
     return Refuse(principal, served);
   }
   connection.sink = &sink;
@@ -236,8 +238,8 @@ bool Listener::IsOverLimit(const Principal& principal) const {
   return is_full || HeldBy(principal) >= limits_.connections_per_principal_max;
 }
 
-void Listener::Forget(uint64_t cookie) {
-  const auto found = open_.find(cookie);
+void Listener::Forget(uint64_t id) {
+  const auto found = open_.find(id);
   const Principal principal = found->second.principal;
   ConnectionSink* const sink = found->second.sink;
   open_.erase(found);

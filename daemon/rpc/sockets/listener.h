@@ -39,9 +39,9 @@ struct ListenerLimits {
 // any other.
 //
 // It counts them by itself, since gRPC owns the descriptors and does not say when it closes one.
-// The listener waits for the hang-up on the sink's own descriptor, so a connection takes one. The
-// wait ends without a word where the sink closes first. So the listener also looks, whenever it
-// wakes, whether each number still is that of its socket.
+// The listener waits for the hang-up on the sink's own descriptor, so a connection takes one. epoll
+// reports nothing where the sink closes first. So the listener also looks, whenever it wakes,
+// whether each number still is that of its socket.
 //
 // Past a limit a connection is accepted and closed at once. When descriptors run out, connections
 // stay in the backlog until one ends.
@@ -70,7 +70,8 @@ class Listener {
 
  private:
   struct Connection {
-    int number;  // of its descriptor, which is the sink's after Serve
+    int number;       // of its descriptor, which is the sink's after Serve
+    uint64_t cookie;  // of its socket
     Principal principal;
     UniqueFd undecided;              // until its first byte is here
     bool was_looked_at = false;      // when CloseSilent last looked
@@ -86,16 +87,16 @@ class Listener {
   void Take(UniqueFd connection, bool is_admin);
   bool IsOverLimit(const Principal& principal) const;
   size_t HeldBy(const Principal& principal) const;
-  // epoll_ctl. Events bring `cookie`.
-  bool Control(int operation, int fd, uint32_t events, uint64_t cookie);
+  // epoll_ctl. Events bring `id`.
+  bool Control(int operation, int fd, uint32_t events, uint64_t id);
   // Closes connections that have said nothing, and the silent ones of `light_`.
   void CloseSilent();
-  // Forgets connections whose sink has closed them, unless it was asked for too short a time ago.
+  // Forgets connections whose sink has closed them. Looks at most once in kCheckTimeEach for each.
   void ForgetClosed();
   // By the first byte, which is here.
-  void Decide(uint64_t cookie);
-  void Serve(uint64_t cookie, ConnectionSink& sink);
-  void Forget(uint64_t cookie);
+  void Decide(uint64_t id);
+  void Serve(uint64_t id, ConnectionSink& sink);
+  void Forget(uint64_t id);
   // Waits on the listening sockets, or leaves their connections in the backlog.
   void SetListening(bool is_listening);
   void Refuse(const Principal& principal, const absl::Status& why);
@@ -108,8 +109,9 @@ class Listener {
   UniqueFd wake_;
   // The thread's own.
   bool is_listening_ = true;
-  bool is_starved_ = false;                        // of descriptors
-  std::unordered_map<uint64_t, Connection> open_;  // by SO_COOKIE, which no other socket ever has
+  bool is_starved_ = false;  // of descriptors
+  uint64_t last_id_ = 0;     // of a connection
+  std::unordered_map<uint64_t, Connection> open_;
   std::map<Principal, size_t> open_by_principal_;
   SteadyTime looked_at_ = std::chrono::steady_clock::now();  // by CloseSilent
   SteadyTime checked_at_{};                                  // by ForgetClosed
