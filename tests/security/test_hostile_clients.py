@@ -303,6 +303,8 @@ def test_ten_thousand_connections_leave_room_for_compiles_and_operators(programs
         assert all(map(is_served, (first + second)[::2]))
         assert not gets_in(daemon, FIRST_UID)
         assert [compiled(daemon, name) for name in ("before", "before", "after")] == ["compiled", "hit", "compiled"]
+        while daemon.kiln("stats", "--json").objects()[0]["connections"] > 10_001:
+            pass  # those of the commands before count for up to two seconds
         open_idle(CONNECTIONS_MAX - 10_000, FIRST_UID + 2)
         assert not gets_in(daemon, FIRST_UID + 3)
         assert gets_in(daemon, name="admin.sock")
