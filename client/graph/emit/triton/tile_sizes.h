@@ -44,8 +44,8 @@ struct AttentionTiles {
   int64_t columns = 16;  // of a head of values: all of it
   int warps = 4;
   int stages = 2;
-  // A turn's values are weighted and added up by themselves before the sum takes them. From sm_90
-  // on: while a matrix unit still adds to a sum that the next turn multiplies, ptxas has all of
+  // A turn's values are weighted and added up by themselves before the sum takes them. On sm_90
+  // alone: while a matrix unit still adds to a sum that the next turn multiplies, ptxas has all of
   // its products wait for each other (1.1 times as long on an H100). The tile takes registers.
   bool adds_apart = false;
 };
