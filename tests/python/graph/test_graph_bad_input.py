@@ -88,10 +88,11 @@ def test_a_type_that_does_not_exist(segment):
     refused("f12", lambda: segment.input("x", "f12", [4]))
 
 
-def test_an_operation_on_a_type_that_no_target_has_is_the_engines():
-    plan = segment_with("i4", [4])
+def test_an_output_of_four_bits_whose_last_byte_may_be_half_full_is_the_engines(segment):
+    segment.symbol("n", 1, 9)
+    plan = planned(segment, segment.input("x", "i4", ["n"]))
     step, = plan.steps
-    assert plan.kernels == () and step.is_engines and "type i4" in step.reason
+    assert plan.kernels == () and step.is_engines and "4 bits has an even number of elements" in step.reason
 
 
 def test_a_range_whose_minimum_is_above_its_maximum(segment):
