@@ -152,8 +152,8 @@ def test_the_jobs_status_is_that_of_the_command(kiln, tmp_path):
 def test_a_signal_is_the_jobs_and_what_it_had_recorded_is_kept(kiln, recorded, tmp_path):
     line = kiln("manifest", "show", recorded[0], "--json").stdout.splitlines()[0]
     (tmp_path / "line").write_text(line + "\n")
-    script = f"trap 'exit 5' TERM; kill -TERM $PPID; cat {tmp_path}/line >> $KILN_MANIFEST; while :; do sleep 0.1; done"
-    # The signal may come before `kiln` goes on after the start of its job.
+    # The signal may come before `kiln` goes on after the start of its job. A shell reads and prints without starting a program.
+    script = f"trap 'exit 5' TERM; read -r line < {tmp_path}/line; printf '%s\\n' \"$line\" >> $KILN_MANIFEST; kill -TERM $PPID; while :; do sleep 0.1; done"
     assert kiln("record", "-o", tmp_path / "job.kiln", "--", "sh", "-c", script).returncode == 5
     assert objects(kiln("manifest", "check", tmp_path / "job.kiln", "--json"))[0]["requests"] == 1
 
