@@ -26,7 +26,8 @@ struct QuotaOptions {
   uint64_t free_disk_bytes_min = limits::kFreeDiskBytesDefault;
   // A path on the file system to watch.
   std::string disk_path;
-  // Those stay for now. Does not call the store. Null: there are none.
+  // Whether a key is leased. Only EvictDownTo evicts leased artifacts, and last. Must not call the
+  // store. Null: no leases.
   std::function<bool(const Digest&)> is_leased = nullptr;
 };
 

@@ -1,6 +1,6 @@
 // The one small interface that the compile path is composed of (after XLA's CompilationProvider):
 //
-//   counting(coalescing(caching(admission(routing(checking(pooled(triton-3.6.0)), …)))))
+//   counting(coalescing(auditing(caching(admission(routing(checking(pooled(triton-3.6.0)), …))))))
 //
 // Asynchronous, because a job of ten thousand ranks waits for one compile, and a waiting rank must
 // not cost a thread. RequestResolver stands before the chain: it validates a CompileRequest and
@@ -22,7 +22,7 @@ namespace kiln {
 // says that the infrastructure failed (queue full, worker crashed, caller gone); it is never
 // cached.
 using CompileDone = std::function<void(absl::StatusOr<CompileResult>)>;
-// Nothing: that takes a compile.
+// Empty: only Compile can answer.
 using FoundResult = std::optional<absl::StatusOr<CompileResult>>;
 
 class CompilationProvider {

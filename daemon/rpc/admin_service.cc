@@ -195,7 +195,7 @@ class AdminService final : public pb::AdminService::CallbackService {
     KILN_RETURN_IF_ERROR(CheckMayChangeToolchains(principal_));
     if (!request.path().starts_with('/')) return InvalidArgument("the path is not absolute");
     if (request.name().empty() || request.name().find('/') != std::string::npos) {
-      return InvalidArgument("the name of a toolchain is triton, nvrtc or ptxas");
+      return InvalidArgument("the name of a toolchain is triton, nvrtc, ptxas or clang");
     }
     KILN_ASSIGN_OR_RETURN(
         const AddedToolchain added,

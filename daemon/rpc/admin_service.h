@@ -16,7 +16,8 @@ std::unique_ptr<grpc::Service> MakeAdminService(const RpcDependencies& parts,
                                                 const AdminActions& actions,
                                                 const Principal& principal);
 
-// What of it everybody may ask, on kilnd.sock, of the own jobs. Otherwise the same.
+// The calls that every user may make on kilnd.sock. They show the caller's own jobs and artifacts.
+// Threads and lifetimes as MakeAdminService.
 std::unique_ptr<grpc::Service> MakeOwnService(const RpcDependencies& parts,
                                               const AdminActions& actions,
                                               const Principal& principal);

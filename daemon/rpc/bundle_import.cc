@@ -34,7 +34,7 @@ absl::Status CheckSignature(const std::string& trusted_keys,
   KILN_ASSIGN_OR_RETURN(const TrustedKeys keys, TrustedKeys::Read(trusted_keys));
   // Once an import, not once a block.
   if (!keys.bad_lines().empty() && request.number() == 0) {
-    LogWarning("the list of trusted keys has what is no Ed25519 public key",
+    LogWarning("the trusted keys file has lines that are not Ed25519 public keys",
                {{"path", trusted_keys}, {"where", keys.bad_lines()}});
   }
   if (request.signature() == std::string(kSignatureBytes, '\0')) {
@@ -45,8 +45,8 @@ absl::Status CheckSignature(const std::string& trusted_keys,
   const std::string bytes = SignedBytes(request.bundle(), request.number(), request.frame());
   if (keys.HaveSigned(bytes, request.signature())) return absl::OkStatus();
   return PermissionDenied(
-      "no key in {} has signed the bundle as it is: it is damaged, or add the public key of who "
-      "made it{}",
+      "no key in {} matches the bundle's signature: the bundle is damaged, or its maker's public "
+      "key is missing{}",
       trusted_keys,
       keys.bad_lines().empty()
           ? ""

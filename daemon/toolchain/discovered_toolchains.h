@@ -83,8 +83,8 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   // Whether another look may soon find more.
   bool IsUnsettled() const;
 
-  // The same, and of those in `before` each that lies where this one could not look and that
-  // nothing is known to have been done to. Blocks as a disk does.
+  // This catalogue, plus each toolchain of `before` that this look could not examine and that is
+  // not known to have changed. Reads the disk.
   std::shared_ptr<const DiscoveredToolchains> Keeping(const DiscoveredToolchains& before) const;
 
   // "triton==3.6.0 (a1b2c3d4e5f6), …" in that order; "none".

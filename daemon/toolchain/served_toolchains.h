@@ -84,7 +84,7 @@ class ServedToolchains final : public ToolchainCatalog {
   // `otherwise` where it cannot be told, which is then asked again soon.
   std::string DefaultSelector(const std::string& otherwise);
   void LookAround(const std::function<bool()>& is_stopping);
-  // Whether anything was done to what is known, or what was not ready may be now.
+  // Whether a known toolchain's files changed, or a toolchain that was not ready may be ready now.
   bool IsOutdated();
   void Apply(Found found) KILN_REQUIRES(changing_);
 

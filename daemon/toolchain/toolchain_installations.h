@@ -12,7 +12,7 @@
 namespace kiln {
 
 struct ToolchainAddition {
-  std::string name;     // "triton", "nvrtc", "ptxas"
+  std::string name;     // "triton", "nvrtc", "ptxas", "clang"
   std::string version;  // "": any
   std::string path;     // absolute, of a virtual environment or a CUDA toolkit
 };

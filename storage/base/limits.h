@@ -164,11 +164,11 @@ inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
 // Pools of toolchains that are gone wait for one another to end.
 inline constexpr size_t kToolchainsEndingMax = 256;
-// What a compile under way may still take once its toolchain was removed.
+// How long a compile under way may still take once its toolchain was removed.
 inline constexpr auto kToolchainEndingTime = std::chrono::seconds(30);
-// How often it is looked whether anything was done to the files of a toolchain.
+// How often the daemon looks whether a toolchain's files changed.
 inline constexpr auto kToolchainLookTime = std::chrono::seconds(30);
-// What whoever asked for one that was changed is told to wait while it is read again.
+// Retry hint for requests whose toolchain changed on disk. The daemon reads it again meanwhile.
 inline constexpr auto kToolchainChangeRetry = std::chrono::seconds(1);
 // Two changes of a file within the kernel's tick may leave it the same time: 10 ms at most.
 inline constexpr auto kFileTimeTick = std::chrono::milliseconds(20);

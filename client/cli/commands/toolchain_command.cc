@@ -38,8 +38,7 @@ absl::Status CheckAddition(const ToolchainArguments& given) {
   const bool can_be_installed = IsInstallable(name.name);
   if (!can_be_installed && name.name != "ptxas" && name.name != "clang") {
     return InvalidArgument(
-        "toolchains are called triton, nvrtc (CUDA's compiler of C++), ptxas and clang (of OpenCL "
-        "C), and none {}",
+        "unknown toolchain '{}'; use triton, nvrtc (CUDA C++), ptxas or clang (OpenCL C)",
         name.name);
   }
   if (!given.path.empty()) return absl::OkStatus();

@@ -16,7 +16,8 @@ namespace kiln::graph {
 void GroupSections(const Segment& segment, const PlanConfig& plan_config,
                    const CompileConfig& config, Plan& plan);
 
-// What a kernel's program has but names of its own: the values of its buffers.
+// The programs of a group's sections, and the value in each buffer. Buffers and symbols are
+// numbered across the group.
 struct GroupPrograms {
   std::vector<LoopProgram> programs;  // buffers and symbols are numbered over all: x0, s0
   std::vector<int> values;            // of the buffers, in the order of the kernel's parameters

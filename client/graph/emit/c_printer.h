@@ -18,7 +18,7 @@
 
 namespace kiln::graph {
 
-// What a kernel's text has in front of the kernel, by the text that says it twice.
+// Types and functions that stand in front of a kernel. Each appears once in the source.
 struct CDeclarations {
   std::set<std::string> types;
   std::map<std::string, std::string> functions;

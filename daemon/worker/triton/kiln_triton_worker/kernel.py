@@ -58,7 +58,7 @@ NAMES_BYTES_MAX = 256 << 10
 def without_long_names(names):
     """The same, with "" for those that the daemon does not take. They say nothing that the order does not.
 
-    LeaveOutLongNames in native_worker/kernel_description.cc is the same.
+    LeaveOutLongNames in daemon/worker/native/kernel_description.cc is the same.
     """
     kept, taken = [], 0
     for name in names:

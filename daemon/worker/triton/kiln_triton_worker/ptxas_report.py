@@ -41,7 +41,7 @@ def ptxas_failure(text, stage):
 
 
 def code_of_complaint(text):
-    """CodeOfComplaint in native_worker/ptxas_report.cc is the same; tests/vectors/ptxas_complaints.json holds the two together."""
+    """CodeOfComplaint in daemon/worker/native/ptxas_report.cc is the same; tests/vectors/ptxas_complaints.json holds the two together."""
     if OUT_OF_RESOURCES.search(text):
         return "resource_exhausted"
     if OUT_OF_MEMORY.search(text):

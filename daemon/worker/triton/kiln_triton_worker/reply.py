@@ -1,6 +1,6 @@
 """What the daemon takes of an answer: it takes more for a sign that the worker is broken, and suspects the source.
 
-native_worker/messages.cc keeps to the same; tests/vectors/worker_replies.json holds the two together.
+daemon/worker/native/messages.cc keeps to the same; tests/vectors/worker_replies.json holds the two together.
 """
 
 from kiln_triton_worker.failure import Failure
