@@ -115,6 +115,21 @@ def test_an_output_that_tuning_resets_is_zeroed_or_aliased(jax):
     assert jax.value("lowered_call(kernels.summing, X, 10, input_output_aliases={0: 0})")["aliases"] == {"0": 0}
 
 
+@pytest.mark.parametrize("change, undo", [
+    ("os.environ.update(TRITON_DEFAULT_FP_FUSION='0')", "os.environ.pop('TRITON_DEFAULT_FP_FUSION')"),
+    ("setattr(sys.modules['triton'].knobs.runtime, 'debug', True)", "setattr(sys.modules['triton'].knobs.runtime, 'debug', False)")
+], ids=["the environment", "a setting of Triton"])
+def test_a_call_is_specialized_again_only_where_something_has_changed(jax, change, undo):
+    again = "specializations(lambda: lowered_call(kernels.copy, X, BLOCK=32))"
+    jax.value(again)
+    assert jax.value(again) == 0
+    jax.value(f"[{change}] and None")
+    try:
+        assert (jax.value(again), jax.value(again)) == (1, 0)
+    finally:
+        jax.value(f"[{undo}] and None")
+
+
 def test_equal_tuples_of_different_members_are_different_arguments(jax):
     jax.value("names.update(before=sum(counted().values()))")
     jax.value("calls(lambda x: [call(kernels.padded, x, PAD=(3, one), BLOCK=64) for one in (1, 1.0, True)], X) and None")

@@ -107,11 +107,24 @@ def described_in_pytorch(*lengths, block=(16, 32), dtype="float16"):
 
 def as_jax(kernel, *arguments, **more):
     """The same of the kernel of a call."""
-    from kiln.jax import _compiled
+    from kiln.jax import _compiled, _lowering
     _compiled._kernels.clear()
+    _lowering._launches.clear()
     lowered_call(kernel, *arguments, **more)
     made, = _compiled._kernels.values()
     return {"hash": made.metadata["hash"], "ptx": made.ptx}
+
+
+def specializations(function):
+    """How often a kernel is specialized for a call while the function runs."""
+    from kiln.jax import _lowering
+    stock, seen = _lowering.specialized, []
+    _lowering.specialized = lambda *given: seen.append(given) or stock(*given)
+    try:
+        function()
+    finally:
+        _lowering.specialized = stock
+    return len(seen)
 
 
 def counted():

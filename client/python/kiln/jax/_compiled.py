@@ -47,6 +47,7 @@ class Compiled:
         names = _ARGUMENT.findall(header[1]) if header else []
         return len(names) != len(self.parameters) or len(re.findall(re.escape(names[place]) + r"\b", self.ttir)) > 1
 
+    @functools.cached_property
     def document(self) -> str:
         """For kiln_launch_artifact_open_bytes."""
         ctas, maps = max(1, self.number("num_ctas")), list(self.metadata.get("tensordesc_meta") or ())

@@ -2,7 +2,6 @@
 
 from typing import Any, Dict, List, Sequence
 
-import numpy
 from jax.interpreters import mlir
 from jax._src.lib.mlir import ir
 
@@ -34,4 +33,4 @@ def emit(target: str, context: Any, operands: Sequence[Any], plan: Plan, attribu
 def _attribute(given: Any) -> Any:
     if isinstance(given, (str, bytes)):
         return ir.StringAttr.get(given)
-    return mlir.ir_attribute(numpy.int32(given))
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), given)

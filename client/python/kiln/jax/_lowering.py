@@ -1,13 +1,18 @@
 """From a plan to the custom call of a program."""
 
-from typing import Any, Callable, List, Sequence, Tuple
+import os
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from kiln._plugin.settings import LOG
 from kiln.jax import _counts, _devices, _targets
 from kiln.jax._compiled import Compiled, compiled
-from kiln.jax._launch import launch_of
+from kiln.jax._launch import Launch, launch_of
 from kiln.jax._plan import Plan, Way
-from kiln.jax._specialization import Specialization, specialized, unpassed
+from kiln.jax._specialization import Specialization, check_globals, pipeline_key, specialized, unpassed
+
+# The launches of calls that were lowered before, by all that decides them. A program is often lowered again with the same calls.
+_launches: "Dict[Tuple[Any, ...], Launch]" = {}
+_LAUNCHES_MAX = 4096
 
 
 def lower(platform: "str | None") -> Callable[..., Any]:
@@ -26,14 +31,33 @@ def lower_plan(plan: Plan, platform: str, context: Any, operands: Sequence[Any])
     """The call's outputs, in the IR."""
     _check_sharding(plan, context)
     target = _devices.target_of(plan, platform)
-    way, why = _chosen(plan, target, platform)
-    made = compiled(specialization_of(plan, way, target))
-    _warn_of_unused_outputs(plan, made)
-    launch = launch_of(plan, way, made, platform)
+    place, why = _chosen(plan, target, platform)
+    identity = (plan, place, target, platform, _surroundings())
+    launch = _launches.get(identity)
+    if launch is None:
+        launch = _launch(plan, plan.ways[place], target, platform)
+        if len(_launches) >= _LAUNCHES_MAX:
+            _launches.clear()
+        _launches[identity] = launch
+    check_globals(plan.kernel)
     choice = _targets.choose(launch)
     decision = f"{plan.title}: {choice.name}: {choice.why}{why}"
     _counts.note(choice.name, decision)
     return choice.emit(context, operands, launch, decision)
+
+
+def _launch(plan: Plan, way: Way, target: Any, platform: str) -> Launch:
+    made = compiled(specialization_of(plan, way, target))
+    _warn_of_unused_outputs(plan, made)
+    return launch_of(plan, way, made, platform)
+
+
+def _surroundings() -> int:
+    """What of the process decides a kernel, beside the call: the environment, Triton's settings, and what a hook adds to Triton's key."""
+    from triton import knobs
+    environment = getattr(os.environ, "_data", os.environ)  # not decoded, a tenth of the time
+    settings = [(name, vars(group)) for name, group in vars(knobs).items() if isinstance(group, knobs.base_knobs)]
+    return hash((frozenset(environment.items()), repr(settings), pipeline_key()))
 
 
 def specialization_of(plan: Plan, way: Way, target: Any) -> Specialization:
@@ -47,16 +71,15 @@ def specialization_of(plan: Plan, way: Way, target: Any) -> Specialization:
     return specialized(plan.kernel, target, plan.arguments, keywords, dict(way.blocks))
 
 
-def _chosen(plan: Plan, target: Any, platform: str) -> "tuple[Way, str]":
-    """The way to run the kernel, and for people why, where there are several."""
+def _chosen(plan: Plan, target: Any, platform: str) -> Tuple[int, str]:
+    """The place of the way to run the kernel, and for people why, where there are several."""
     from kiln.jax import _tuning
     if len(plan.ways) == 1:
-        return plan.ways[0], ""
+        return 0, ""
     if plan.chosen is None:
         plan = _tuning.found(plan, target, platform)
     place, source = plan.chosen or (0, "not tuned, the first configuration")
-    way = plan.ways[place]
-    return way, f"; {source}: {way.variant}"
+    return place, f"; {source}: {plan.ways[place].variant}"
 
 
 def _warn_of_unused_outputs(plan: Plan, made: Compiled) -> None:

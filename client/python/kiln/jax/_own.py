@@ -78,7 +78,7 @@ def emit(context: Any, operands: Sequence[Any], launch: Launch, decision: str) -
     scratch, places = _scratch(launch, outputs)
     x, y, z = launch.way.grid
     attributes = {
-        "name": launch.plan.title, "binary": launch.made.binary, "metadata": launch.made.document(), "parameters": launch.parameters,
+        "name": launch.plan.title, "binary": launch.made.binary, "metadata": launch.made.document, "parameters": launch.parameters,
         "scalars": launch.scalars, "descriptors": launch.descriptors, "grid_x": x, "grid_y": y, "grid_z": z,
         "zeroed": "".join("1" if one else "0" for one in launch.way.zeroed) + "0" * len(scratch), **places
     }

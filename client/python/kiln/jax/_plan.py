@@ -40,12 +40,13 @@ class Plan:
         identity = (id(self.kernel.function), self.kernel.function.cache_key, self.title, _exact(self.arguments), self.outputs, ways,
                     tuple(self.aliases.items()), self.device, self.capability, self.launch_target, self.metadata, self.chosen)
         object.__setattr__(self, "_identity", identity)
+        object.__setattr__(self, "_hash", hash(identity))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and bool(vars(self)["_identity"] == vars(other)["_identity"])
 
     def __hash__(self) -> int:
-        return hash(vars(self)["_identity"])
+        return int(vars(self)["_hash"])
 
     def __repr__(self) -> str:
         return f"kiln.jax.triton_call({self.title})"

@@ -54,7 +54,7 @@ def specialized(kernel: Kernel, target: Any, arguments: Mapping[str, Any], keywo
     keywords = dict(keywords, debug=keywords.get("debug") or function.debug or knobs.runtime.debug,
                     **{name: getattr(knobs.compilation, name) for name in _OF_THE_PROCESS if hasattr(knobs.compilation, name)})
     bound, specialization, rest = bind(**given, **keywords)
-    _add_pipeline(type(function), specialization)
+    specialization.extend(pipeline_key())
     try:
         options, signature, constants, attributes = function._pack_args(backend, keywords, bound, specialization, rest)
     except KeyError:
@@ -62,7 +62,7 @@ def specialized(kernel: Kernel, target: Any, arguments: Mapping[str, Any], keywo
         raise TypeError(f"{kernel.name}: {', '.join(unknown)}: neither a parameter nor an option of Triton {_version()}") from None
     source = ASTSource(function, signature, constants, attributes)
     identity = (function.cache_key, target, compute_cache_key({}, specialization, str(options)))
-    _check_globals(kernel)
+    check_globals(kernel)
     parameters = tuple((name, kind) for name, kind in signature.items() if kind != "constexpr")
     for name, kind in parameters:
         if isinstance(kind, tuple):
@@ -72,14 +72,15 @@ def specialized(kernel: Kernel, target: Any, arguments: Mapping[str, Any], keywo
     return Specialization(source, options, target, parameters, identity)
 
 
-def _add_pipeline(kind: Any, specialization: "List[Any]") -> None:
-    """What JITFunction.run adds while there is a hook, in the versions that do: it is in the key. The plug-in, which is on before any
-    compile, is a hook."""
+def pipeline_key() -> Tuple[str, ...]:
+    """What JITFunction.run adds to the key while there is a hook, in the versions that do. The plug-in, which is on before any compile,
+    is a hook."""
     from kiln.triton import CacheManager  # noqa: F401: turns it on
     from triton import knobs
+    from triton.runtime.jit import JITFunction
     hook = knobs.runtime.add_stages_inspection_hook
-    if hook is not None and "add_stages_inspection_hook" in kind.run.__code__.co_names:
-        specialization.append(f'("custom_pipeline", {hook()[1]})')
+    is_asked = hook is not None and "add_stages_inspection_hook" in JITFunction.run.__code__.co_names
+    return (f'("custom_pipeline", {hook()[1]})',) if is_asked else ()
 
 
 def _as_triton(argument: Any, block: Any) -> Any:
@@ -112,7 +113,7 @@ def _asking(backend: Any) -> Any:
     return type(kind.__name__, (kind,), {"get_tensor_specialization": staticmethod(specialize)})(backend.target)
 
 
-def _check_globals(kernel: Kernel) -> None:
+def check_globals(kernel: Kernel) -> None:
     """As JITFunction.run does: the compiled kernel has the globals that its first compile found."""
     absent = object()
     for (name, _), (before, namespace) in kernel.function.used_global_vals.items():
