@@ -3,6 +3,7 @@
 Without a GPU: Triton's own benchmark on a stand-in driver, whose launches always take the same time.
 """
 
+import functools
 import json
 import subprocess
 
@@ -35,11 +36,14 @@ def drivers(tmp_path_factory):
             None: stand_in_libcuda.make(folder / "usual")}
 
 
-@pytest.fixture
-def tune(tmp_path, drivers):
+@pytest.fixture(scope="module")
+def tune(tmp_path_factory, drivers):
+    """Runs a process that tunes. Without Kiln each process says the same, so one runs for all tests."""
+    tuned = functools.partial(_tune, tmp_path_factory.mktemp("tuned"))  # one folder, since the kernel's path decides its times
+    stock = functools.cache(tuned)
 
     def run(python, root, what="nothing", *blocks, **more):
-        return _tune(tmp_path, python, root, what, *blocks, **drivers.get(what, drivers[None]), **more)
+        return (stock if root is None else tuned)(python, root, what, *blocks, **drivers.get(what, drivers[None]), **more)
 
     return run
 
