@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace kiln::graph {
 
@@ -14,6 +15,20 @@ struct CostModel {
   // Programming Guide, arithmetic throughput: 16 against 128 a clock, less what overlaps).
   double operations_per_byte = 12;
   double special_function_cost = 4;
+  // What a load moves whose neighbours are not its threads' neighbours: a sector of 32 bytes (CUDA
+  // C++ Best Practices Guide, coalesced access).
+  double jump_bytes = 32;
+  // A product's tile is in registers when what follows it loads its operands, all at once. By ptxas
+  // 12.8, f16, tiles of 128 x 256 by 8 warps for sm_90 and of 128 x 128 by 4 warps for sm_80: 186
+  // and 224 registers without operands of the tile's size, 254 and 255 with two. Each one more is
+  // 160 bytes stored and 180 loaded by a thread that has 128 elements. Elementwise chains of 26
+  // operations need 32 registers, softmaxes with 16 operands 38, and attention spills with 8.
+  int tile_operands_max = 2;
+  double spill_bytes = 2.7;  // of an element, for an operand
+  // Shared memory has all that a product's factor is computed from, 4 stages of it: tiles of 128 x
+  // 32 f16 and 64 x 32 are 48 KiB, and an SM of sm_86 has 99, so that one factor may be 2.5 times
+  // as large. (Triton: 18 KiB for a product of 16 rows, 30 where its weights are cast from f32.)
+  double factor_loads_max = 2.5;
   // A launch costs about 2.5 µs (docs/gpu-results.md, python-launch), in which 4.8 TB/s move 12 MB.
   double launch_bytes = 12e6;
   // A producer is never computed more often than this for each of its elements.
@@ -44,11 +59,25 @@ struct FusionFacts {
   double bytes_per_element = 0;       // of the value between the two
   double operations_per_element = 0;  // to compute the producer's element, what it fuses included
   double reads_per_element = 1;       // how often the consumer reads each element
-  bool has_other_readers = false;     // the value is written to memory anyway
+  // For each element of the producer, where the consumer reads it out of its order in memory: the
+  // producer's loads, less the one of the value between the two that would jump, too.
+  int loads_that_jump = 0;
+  int tile_operands = 0;  // of the size of a product's tile, behind it
 };
 
-// Bytes of traffic that fusing saves, less what the work done again costs. Negative: do not.
-double FusionScore(const FusionFacts& facts, const CostModel& model);
+// In bytes of traffic.
+struct FusionScore {
+  double saved = 0;
+  double work = 0;       // what computing the producer again costs
+  double grid = 0;       // what loads in the order of the consumer's grid cost
+  double registers = 0;  // what operands cost that registers do not hold
+
+  double Sum() const { return saved - work - grid - registers; }  // negative: do not fuse
+};
+
+FusionScore ScoreOf(const FusionFacts& facts, const CostModel& model);
+// ", work -1.5 MB, grid -20.0 MB": what is not 0.
+std::string CostsOf(const FusionScore& score);
 // Bytes of traffic worth what one kernel with grid barriers saves against a launch for each of
 // `sections`, which move `bytes` in all. Negative: launch each.
 double BarrierScore(size_t sections, double bytes, const CostModel& model);

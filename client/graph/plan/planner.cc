@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,13 +12,29 @@
 #include "client/graph/operators/views.h"
 #include "client/graph/plan/output_views.h"
 #include "client/graph/plan/plan.h"
+#include "client/graph/program/opcode.h"
 #include "client/graph/segment/shape.h"
 
 namespace kiln::graph {
 namespace {
 
-// What is fused is computed recursively, and has to fit into registers.
+// What is fused is computed recursively, and names and parameters grow with it.
 constexpr int kSectionOperationsMax = 64;
+
+// How many additions take as long as an element of the operator, both branches of a select counted.
+double WorkOf(const Operator& op, const CostModel& model) {
+  if (!op.parsed) return 1;
+  double work = 0;
+  for (const Expression::Node& node : op.parsed->nodes()) {
+    if (node.kind != Expression::Node::Kind::kCall) continue;
+    work += IsSpecialFunction(node.opcode) ? model.special_function_cost : 1;
+  }
+  return std::max(work, 1.0);
+}
+
+bool IsTiled(SectionType type) {
+  return type == SectionType::kMatmul || type == SectionType::kConvolution;
+}
 
 class Planner {
  public:
@@ -36,10 +53,18 @@ class Planner {
     bool is_inlined = false;
     // One for each output, where strides alone say where its elements lie in memory; else empty.
     std::vector<View> views;
-    // With what is inlined into it:
-    bool has_loop = false;
-    int operations = 1;
-    double work = 1;  // operations for one element
+    double work = 1;        // of one element, in additions
+    bool has_loop = false;  // it, or what is inlined into it
+    // Where that is a product or a convolution, whose results are tiles in registers: its loads.
+    std::optional<int> factors;
+  };
+  // An operation with all that is computed where its element is needed, each of them once.
+  struct Cone {
+    int operations = 0;
+    double work = 0;  // of one element
+    // Values in memory that have an element for each of the operation's, at least.
+    int loads = 0;
+    double loaded_bytes = 0;  // of those, for one element
   };
 
   const Value& ValueAt(int value) const { return segment_.values[static_cast<size_t>(value)]; }
@@ -48,6 +73,7 @@ class Planner {
   }
   Node& NodeAt(int number) { return nodes_[static_cast<size_t>(number)]; }
   double Elements(int value) const;  // at the typical sizes
+  double BytesOf(int value) const { return FactsOf(ValueAt(value).type).bits / 8.0; }  // an element
   double Typical(const Size& size) const;
   int OutputOf(int operation) const { return OperationAt(operation).outputs.front(); }
   size_t OutputPlace(int operation, int value) const {
@@ -60,9 +86,10 @@ class Planner {
   void Classify(int operation);
   std::vector<View> ViewsOnMemory(int operation);
   void Inline(int operation);
-  FusionChoice Choose(int producer, int consumer, int value);
+  Cone ConeOf(int operation, int with) const;
+  bool JumpsInMemory(int operation) const;
+  FusionChoice Choose(int producer, const Cone& from, int consumer, int value);
   double ReadsPerElement(int consumer, int value);
-  void Absorb(int producer, int consumer);
   Section SectionOf(int root);
   std::string WhyNotWorthwhile(const Section& section);
   void AddSteps();
@@ -137,6 +164,7 @@ void Planner::Classify(int number) {
   const LoweringRule* const rule = FindLoweringRule(op.name);
   node.type = SectionTypeOf(op.category, rule);
   node.has_loop = !FactsOf(node.type).is_pointwise;
+  node.work = WorkOf(op, config_.model);
   if (rule == nullptr) {
     node.refusal = op.why_not.empty() ? "nothing lowers it" : std::string(op.why_not);
   } else if (std::ranges::count(config_.off, node.type) > 0) {
@@ -169,51 +197,98 @@ double Planner::ReadsPerElement(int consumer, int value) {
   }
 }
 
-FusionChoice Planner::Choose(int producer, int consumer, int value) {
-  const Node& from = NodeAt(producer);
+// With what is inlined into it, and with the producer `with`.
+Planner::Cone Planner::ConeOf(int operation, int with) const {
+  Cone cone;
+  std::set<int> loaded;  // values
+  std::set<int> operations{operation};
+  std::vector<int> left{operation};
+  while (!left.empty()) {
+    const int number = left.back();
+    left.pop_back();
+    ++cone.operations;
+    cone.work += nodes_[static_cast<size_t>(number)].work;
+    for (const int input : OperationAt(number).inputs) {
+      if (input == kOmitted) continue;
+      const int producer = producers_[static_cast<size_t>(input)];
+      if (producer < 0 || (producer != with && !nodes_[static_cast<size_t>(producer)].is_inlined)) {
+        loaded.insert(input);
+      } else if (operations.insert(producer).second) {
+        left.push_back(producer);
+      }
+    }
+  }
+  const double elements = Elements(OutputOf(operation));
+  for (const int value : loaded) {
+    if (Elements(value) < elements) continue;
+    ++cone.loads;
+    cone.loaded_bytes += BytesOf(value);
+  }
+  return cone;
+}
+
+// Whether neighbours of its output are apart in its input, as those of a transpose.
+bool Planner::JumpsInMemory(int number) const {
+  const Operation& operation = OperationAt(number);
+  if (nodes_[static_cast<size_t>(number)].type != SectionType::kView) return false;
+  const Value& input = ValueAt(operation.inputs.front());
+  const auto view = ViewOf(segment_, operation, 0, {0, StridesOf(input)});
+  const std::vector<Size>& shape = ValueAt(OutputOf(number)).shape;
+  for (size_t axis = shape.size(); view && axis-- > 0;) {
+    if (shape[axis] != Size(1)) return Typical(view->strides[axis]) > 1;
+  }
+  return false;
+}
+
+FusionChoice Planner::Choose(int producer, const Cone& from, int consumer, int value) {
+  const Node& node = NodeAt(producer);
   const Node& to = NodeAt(consumer);
   FusionChoice choice{producer, consumer, false, ""};
+  const Cone fused = ConeOf(consumer, producer);
   if (!to.refusal.empty()) {
     choice.reason = "the consumer is the engine's";
-  } else if (from.operations + to.operations > kSectionOperationsMax) {
+  } else if (fused.operations > kSectionOperationsMax) {
     choice.reason = fmt::format("a section has at most {} operations", kSectionOperationsMax);
   } else if (!FactsOf(to.type).takes_prologue &&
-             !(!from.views.empty() && to.type != SectionType::kScatter)) {
+             !(!node.views.empty() && to.type != SectionType::kScatter)) {
     choice.reason = fmt::format("a section of type {} reads memory alone", FactsOf(to.type).name);
-  } else if (from.has_loop && to.has_loop) {
+  } else if (node.has_loop && to.has_loop) {
     choice.reason = "both have loops";
-  } else if (from.has_loop &&
-             (to.type != SectionType::kElementwise || !FactsOf(from.type).takes_epilogue ||
+  } else if (node.has_loop &&
+             (to.type != SectionType::kElementwise || !FactsOf(node.type).takes_epilogue ||
               ValueAt(OutputOf(consumer)).shape != ValueAt(value).shape)) {
     choice.reason = "the consumer does not read each element once, in order";
   }
   if (!choice.reason.empty()) return choice;
-  if (!from.views.empty()) {
+  if (!node.views.empty()) {
     choice.is_fused = true;
     choice.reason = "a view: strides alone";
     return choice;
   }
+  const CostModel& model = config_.model;
+  if (const double more = from.loaded_bytes / BytesOf(value);
+      IsTiled(to.type) && more > model.factor_loads_max) {
+    choice.reason = fmt::format("shared memory: tiles would be {:.1f} times as large, {} fit", more,
+                                model.factor_loads_max);
+    return choice;
+  }
   const double reads = ReadsPerElement(consumer, value);
-  if (reads > config_.model.recompute_max && from.work > 1) {
+  if (reads > model.recompute_max && from.work > 1) {
     choice.reason = fmt::format("would compute each element {:.0f} times", reads);
     return choice;
   }
-  const FusionFacts facts{Elements(value), FactsOf(ValueAt(value).type).bits / 8.0, from.work,
-                          reads, false};
-  const double score = FusionScore(facts, config_.model);
-  choice.is_fused = score > 0;
+  const FusionFacts facts{.producer_elements = Elements(value),
+                          .bytes_per_element = BytesOf(value),
+                          .operations_per_element = from.work,
+                          .reads_per_element = reads,
+                          .loads_that_jump = JumpsInMemory(consumer) ? from.loads - 1 : 0,
+                          .tile_operands = node.factors ? fused.loads - *node.factors : 0};
+  const FusionScore score = ScoreOf(facts, model);
+  choice.is_fused = score.Sum() > 0;
   choice.reason =
-      fmt::format("score {:.1f} MB: {:.1f} MB between them, read {:.0f} times", score / 1e6,
-                  facts.producer_elements * facts.bytes_per_element / 1e6, reads);
+      fmt::format("score {:.1f} MB: {:.1f} MB between them, read {:.0f} times{}", score.Sum() / 1e6,
+                  facts.producer_elements * facts.bytes_per_element / 1e6, reads, CostsOf(score));
   return choice;
-}
-
-void Planner::Absorb(int producer, int consumer) {
-  Node& to = NodeAt(consumer);
-  const Node& from = NodeAt(producer);
-  to.operations += from.operations;
-  to.work += from.work;
-  to.has_loop |= from.has_loop;
 }
 
 std::vector<View> Planner::ViewsOnMemory(int number) {
@@ -242,6 +317,8 @@ void Planner::Inline(int number) {
   if (!config_.fuses || !node.refusal.empty() || node.type == SectionType::kScatter) return;
   node.views = ViewsOnMemory(number);
   if (!node.views.empty()) node.work = 0;
+  const Cone cone = ConeOf(number, kOmitted);
+  if (IsTiled(node.type)) node.factors = cone.loads;
   const std::vector<int>& outputs = OperationAt(number).outputs;
   if (outputs.size() != 1 && node.views.empty()) return;
   std::vector<FusionChoice> choices;
@@ -251,12 +328,14 @@ void Planner::Inline(int number) {
     if (ValueAt(value).is_output && !is_view) return;
     const std::vector<int>& readers = readers_[static_cast<size_t>(value)];
     if (node.has_loop && readers.size() > 1) return;
-    for (const int reader : readers) choices.push_back(Choose(number, reader, value));
+    for (const int reader : readers) choices.push_back(Choose(number, cone, reader, value));
   }
   node.is_inlined = std::ranges::all_of(choices, &FusionChoice::is_fused);
   for (FusionChoice& choice : choices) {
     if (node.is_inlined) {
-      Absorb(number, choice.consumer);
+      Node& consumer = NodeAt(choice.consumer);
+      consumer.has_loop |= node.has_loop;
+      if (node.factors) consumer.factors = node.factors;
     } else if (choice.is_fused) {
       choice.is_fused = false;
       choice.reason = "another reader needs it in memory";

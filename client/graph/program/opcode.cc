@@ -107,6 +107,12 @@ std::optional<Opcode> ParseOpcode(std::string_view name) {
   return std::nullopt;
 }
 
+bool IsSpecialFunction(Opcode opcode) {
+  return (opcode >= Opcode::kSquareRoot && opcode <= Opcode::kErrorFunction) ||
+         (opcode >= Opcode::kDivide && opcode <= Opcode::kFloorRemainder) ||
+         opcode == Opcode::kPower || opcode == Opcode::kArcTangent2;
+}
+
 std::string_view NameOf(Reduction reduction) {
   return kReductionNames[static_cast<size_t>(reduction)];
 }

@@ -31,6 +31,9 @@ struct OpcodeFacts {
 
 const OpcodeFacts& FactsOf(Opcode opcode);
 std::optional<Opcode> ParseOpcode(std::string_view name);
+// Division, roots, powers and transcendental functions: several instructions of a GPU, or one of
+// the units that are rarer than those of additions.
+bool IsSpecialFunction(Opcode opcode);
 std::string_view NameOf(Reduction reduction);
 bool IsArgReduction(Reduction reduction);
 // What puts two elements of a reduction together, unless it is of arguments.

@@ -1,0 +1,109 @@
+#include "client/graph/plan/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/graph/plan/plan.h"
+#include "tests/testing/graph/segment_maker.h"
+
+namespace kiln::graph {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string ExplanationOf(const Segment& segment, CostModel model = {}) {
+  const Plan plan = MakePlan(segment, {.keeps_small_sections = true, .model = model}).value();
+  return Explain(segment, plan);
+}
+
+// [4096, 1024] times [1024, 60], the left factor computed by `op`.
+std::string ProductAfter(const std::string& op) {
+  SegmentMaker maker;
+  const int x = maker.Add(op, {maker.Input({4096, 1024})});
+  maker.Output(maker.Add("MatMul", {x, maker.Input({1024, 60})}));
+  return ExplanationOf(maker.segment());
+}
+
+TEST(CostModelTest, WhatIsCheapIsComputedAgainForEachColumnAndWhatIsNotIsInMemory) {
+  EXPECT_THAT(ProductAfter("Neg"), HasSubstr("fused: Neg (0) into MatMul (1)"));
+  EXPECT_THAT(ProductAfter("Tanh"), AllOf(HasSubstr("apart: Tanh (0) into MatMul (1): score -"),
+                                          HasSubstr(", work -82.5 MB")));
+}
+
+// The sum of so many matrices, transposed.
+std::string TransposeOfSum(size_t matrices, int64_t rows) {
+  SegmentMaker maker;
+  std::vector<int> inputs;
+  for (size_t i = 0; i < matrices; ++i) inputs.push_back(maker.Input({rows, 4096}));
+  const int sum = maker.Add("Sum", std::move(inputs));
+  maker.Output(maker.Add("Relu", {maker.Add("Transpose", {sum})}));
+  return ExplanationOf(maker.segment());
+}
+
+TEST(CostModelTest, LoadsAcrossRowsAreMadeOnce) {
+  EXPECT_THAT(TransposeOfSum(1, 4096), HasSubstr("fused: Sum (0) into Transpose (1)"));
+  EXPECT_THAT(TransposeOfSum(2, 4096),
+              AllOf(HasSubstr("apart: Sum (0) into Transpose (1)"), HasSubstr(", grid -469.8 MB")));
+  EXPECT_THAT(TransposeOfSum(2, 64), HasSubstr("fused: Sum (0) into Transpose (1)"))
+      << "a launch costs more than so few elements";
+}
+
+// A product to which so many matrices of its size are added, one after the other.
+std::string SumsBehindProduct(int matrices, std::vector<Size> shape) {
+  SegmentMaker maker;
+  const std::vector<Size> square = {4096, 4096};
+  int sum =
+      maker.Add("MatMul", {maker.Input(square, DType::kF16), maker.Input(square, DType::kF16)});
+  for (int i = 0; i < matrices; ++i) sum = maker.Add("Add", {sum, maker.Input(shape, DType::kF16)});
+  maker.Output(sum);
+  return ExplanationOf(maker.segment());
+}
+
+TEST(CostModelTest, AProductsTileHasRegistersForFewOperandsOfItsSize) {
+  const std::string six = SumsBehindProduct(6, {4096, 4096});
+  EXPECT_THAT(six, HasSubstr("fused: Add (2) into Add (3)"));
+  EXPECT_THAT(six, AllOf(HasSubstr("apart: Add (3) into Add (4): score -"),
+                         HasSubstr(", registers -90.6 MB")));
+  EXPECT_THAT(SumsBehindProduct(6, {4096}), Not(HasSubstr("apart"))) << "rows are small";
+}
+
+TEST(CostModelTest, AChainWithoutATileHasRegistersForAllOperands) {
+  SegmentMaker maker;
+  int sum = maker.Add("Softmax", {maker.Input({4096, 4096})});
+  for (int i = 0; i < 16; ++i) sum = maker.Add("Add", {sum, maker.Input({4096, 4096})});
+  maker.Output(sum);
+  EXPECT_THAT(ExplanationOf(maker.segment()), Not(HasSubstr("apart")));
+}
+
+// 16 rows times weights that are the sum of so many matrices.
+std::string ProductOfSum(size_t matrices) {
+  SegmentMaker maker;
+  std::vector<int> inputs;
+  for (size_t i = 0; i < matrices; ++i) inputs.push_back(maker.Input({4096, 4096}, DType::kF16));
+  const int x = maker.Input({16, 4096}, DType::kF16);
+  maker.Output(maker.Add("MatMul", {x, maker.Add("Sum", std::move(inputs))}));
+  return ExplanationOf(maker.segment());
+}
+
+TEST(CostModelTest, AProductsTilesHaveSharedMemoryForFewValuesOfAFactor) {
+  EXPECT_THAT(ProductOfSum(2), HasSubstr("fused: Sum (0) into MatMul (1)"));
+  EXPECT_THAT(ProductOfSum(3), HasSubstr("apart: Sum (0) into MatMul (1): shared memory: tiles "
+                                         "would be 3.0 times as large, 2.5 fit"));
+}
+
+TEST(CostModelTest, TheCallersConstantsDecide) {
+  SegmentMaker maker;
+  const int x = maker.Add("Tanh", {maker.Input({4096, 1024})});
+  maker.Output(maker.Add("MatMul", {x, maker.Input({1024, 60})}));
+  EXPECT_THAT(ExplanationOf(maker.segment(), {.special_function_cost = 1}),
+              HasSubstr("fused: Tanh (0) into MatMul (1)"));
+}
+
+}  // namespace
+}  // namespace kiln::graph
