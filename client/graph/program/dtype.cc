@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 
 namespace kiln::graph {
 namespace {
@@ -15,10 +16,11 @@ struct DTypeRow {
 using D = DType;
 using C = DTypeClass;
 
+// Triton 3.6 has no product of i8 before sm_80.
 constexpr std::array<DTypeRow, kDTypes> kTable = {{
     {{D::kBool, "bool", C::kBool, 8, D::kBool, D::kI32}, "bool"},
     {{D::kI4, "i4", C::kSigned, 4, D::kI8, D::kI32}, "int4"},
-    {{D::kI8, "i8", C::kSigned, 8, D::kI8, D::kI32}, "int8"},
+    {{D::kI8, "i8", C::kSigned, 8, D::kI8, D::kI32, {80, "gfx"}}, "int8"},
     {{D::kI16, "i16", C::kSigned, 16, D::kI16, D::kI32}, "int16"},
     {{D::kI32, "i32", C::kSigned, 32, D::kI32, D::kI32}, "int32"},
     {{D::kI64, "i64", C::kSigned, 64, D::kI64, D::kI64}, "int64"},
@@ -27,11 +29,12 @@ constexpr std::array<DTypeRow, kDTypes> kTable = {{
     {{D::kU16, "u16", C::kUnsigned, 16, D::kU16, D::kU32}, "uint16"},
     {{D::kU32, "u32", C::kUnsigned, 32, D::kU32, D::kU32}, "uint32"},
     {{D::kU64, "u64", C::kUnsigned, 64, D::kU64, D::kU64}, "uint64"},
-    {{D::kF8E4M3, "f8e4m3", C::kFloat, 8, D::kF32, D::kF32}, "float8e4m3fn"},
-    {{D::kF8E5M2, "f8e5m2", C::kFloat, 8, D::kF32, D::kF32}, "float8e5m2"},
-    {{D::kBF16, "bf16", C::kFloat, 16, D::kF32, D::kF32}, "bfloat16"},
-    {{D::kF16, "f16", C::kFloat, 16, D::kF32, D::kF32}, "float16"},
-    {{D::kF32, "f32", C::kFloat, 32, D::kF32, D::kF32}, "float32"},
+    {{D::kF8E4M3, "f8e4m3", C::kFloat, 8, D::kF32, D::kF32, {89, "gfx950"}, D::kF16},
+     "float8e4m3fn"},
+    {{D::kF8E5M2, "f8e5m2", C::kFloat, 8, D::kF32, D::kF32, {89, "gfx950"}, D::kF16}, "float8e5m2"},
+    {{D::kBF16, "bf16", C::kFloat, 16, D::kF32, D::kF32, {1, "gfx"}}, "bfloat16"},
+    {{D::kF16, "f16", C::kFloat, 16, D::kF32, D::kF32, {1, "gfx"}}, "float16"},
+    {{D::kF32, "f32", C::kFloat, 32, D::kF32, D::kF32, {1, "gfx"}}, "float32"},
     {{D::kF64, "f64", C::kFloat, 64, D::kF64, D::kF64}, "float64"},
 }};
 
@@ -52,6 +55,18 @@ std::optional<DType> ParseDType(std::string_view name) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<DType> TileFactor(DType type, std::string_view backend,
+                                std::string_view architecture) {
+  const DTypeFacts& facts = FactsOf(type);
+  int capability = architecture.empty() ? 80 : 0;
+  std::from_chars(architecture.data(), architecture.data() + architecture.size(), capability);
+  const bool is_taken =
+      backend == "hip"
+          ? facts.tiles.hip == "gfx" || (architecture == facts.tiles.hip && !architecture.empty())
+          : facts.tiles.cuda_from > 0 && capability >= facts.tiles.cuda_from;
+  return is_taken ? std::optional(type) : facts.widened;
 }
 
 }  // namespace kiln::graph

@@ -16,19 +16,9 @@ const Instruction& InstructionAt(const LoopProgram& program, int i) {
   return program.instructions[static_cast<size_t>(i)];
 }
 
-bool MultipliesFp8(const EmitOptions& options) {
-  if (options.backend == "hip") return options.architecture == "gfx950";
-  return ArchitectureNumber(options) >= 89;
-}
-
 std::optional<DType> FactorType(DType left, DType right, const EmitOptions& options) {
-  if (IsFp8(left) && IsFp8(right)) {
-    return left == right && MultipliesFp8(options) ? left : DType::kF16;
-  }
-  if (left != right) return std::nullopt;
-  const bool is_taken =
-      left == DType::kI8 || left == DType::kF16 || left == DType::kBF16 || left == DType::kF32;
-  return is_taken ? std::optional(left) : std::nullopt;
+  if (IsFp8(left) && IsFp8(right) && left != right) return DType::kF16;
+  return left == right ? TileFactor(left, options.backend, options.architecture) : std::nullopt;
 }
 
 std::optional<int> OnlyReduction(const LoopProgram& program) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/graph/operators/op_table.h"
+#include "client/graph/program/dtype.h"
 
 namespace kiln::graph {
 namespace {
@@ -21,6 +22,28 @@ ONNX has the operator. [graph.md](graph.md#how-to-add-an-operator) says how to a
 
 Types: b is bool, i integers, f floats, of the first input. Attributes with a star are required.
 )";
+
+constexpr char kTypes[] = R"(
+## Types
+
+Memory, elementwise operations, and sums and products have these types on every target. The last
+columns say where products are tiles of such factors, by matrix units where the target has them.
+
+| type | in memory | computes as | accumulates as | tiles: cuda | tiles: hip | tiles elsewhere |
+|---|---|---|---|---|---|---|
+)";
+
+std::string TypeRow(DType type) {
+  const DTypeFacts& facts = FactsOf(type);
+  const TileTargets& tiles = facts.tiles;
+  return fmt::format("| `{}` | {} bits | `{}` | `{}` | {} | {} | {} |\n", facts.name, facts.bits,
+                     FactsOf(facts.compute).name, FactsOf(facts.accumulate).name,
+                     tiles.cuda_from > 1    ? fmt::format("from sm_{} on", tiles.cuda_from)
+                     : tiles.cuda_from == 1 ? "all"
+                                            : "",
+                     tiles.hip == "gfx" ? "all" : tiles.hip,
+                     facts.widened ? fmt::format("as `{}`", FactsOf(*facts.widened).name) : "");
+}
 
 std::string Range(int min, int max) {
   if (min == max) return fmt::format("{}", min);
@@ -64,6 +87,8 @@ std::string Page() {
                   "|---|---|---|---|---|---|\n";
     page += lines;
   }
+  page += kTypes;
+  for (int type = 0; type < kDTypes; ++type) page += TypeRow(static_cast<DType>(type));
   return page;
 }
 

@@ -25,5 +25,19 @@ TEST(DTypeTest, NarrowFloatsComputeAsFloat32) {
   EXPECT_EQ(FactsOf(DType::kF64).accumulate, DType::kF64);
 }
 
+TEST(DTypeTest, TilesAreMultipliedAsTheTargetCan) {
+  using enum DType;
+  EXPECT_EQ(TileFactor(kF16, "cuda", "75"), kF16);
+  EXPECT_EQ(TileFactor(kI8, "cuda", "80"), kI8);
+  EXPECT_EQ(TileFactor(kI8, "cuda", "75"), std::nullopt) << "sums of elements";
+  EXPECT_EQ(TileFactor(kI8, "cuda", ""), kI8);
+  EXPECT_EQ(TileFactor(kI8, "hip", "gfx90a"), kI8);
+  EXPECT_EQ(TileFactor(kF8E4M3, "cuda", "86"), kF16) << "f16 has all numbers of fp8";
+  EXPECT_EQ(TileFactor(kF8E4M3, "cuda", "90a"), kF8E4M3);
+  EXPECT_EQ(TileFactor(kF8E5M2, "hip", "gfx942"), kF16) << "its fp8 is another one";
+  EXPECT_EQ(TileFactor(kF8E5M2, "hip", "gfx950"), kF8E5M2);
+  EXPECT_EQ(TileFactor(kF64, "cuda", "90"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace kiln::graph
