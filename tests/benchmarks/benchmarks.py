@@ -716,6 +716,28 @@ class Jobs:
         return answers
 
 
+def graph_cold_compile(setting):
+    """A plan's first kernel from a daemon that has just started, by a PTX template and by Triton IR; and the next one, whose workers wait."""
+    environment = {**setting.env, "PYTHONPATH": str(setting.binaries.parent / "python")}
+    root = setting.folder / "graph-cold"
+
+    def first_and_next_s(compiler, turn):
+        # The toolchain has been looked at in the first turn. Each turn has kernels of its own, so that none is stored.
+        daemon = setting.start_daemon(root, f"toolchain.directories={setting.toolchain}")
+        command = [sys.executable, HERE / "graph_first_compiles.py", compiler, str(2 * turn), str(2 * turn + 1)]
+        printed = subprocess.run(command, env={**environment, "KILN_ROOT": str(root)}, check=True, stdout=subprocess.PIPE, text=True).stdout
+        daemon.terminate()
+        daemon.wait(60)
+        return json.loads(printed)
+
+    turns = [[first_and_next_s(compiler, turn) for compiler in ("ptx", "triton")] for turn in range(6)][1:]
+    first, following = ([(ptx[place], triton[place]) for ptx, triton in turns] for place in (0, 1))
+    triton_ms = 1000 * statistics.median(triton for _, triton in first)
+    return [Row("graph-cold-compile", ratios(first), 0.1, "lower",
+                f"a plan's first compile by Triton IR, the daemon just started ({triton_ms:.0f} ms); ours by a PTX template", kernels=1),
+            Row("graph-warm-compile", ratios(following), None, "lower", "the same of the next kernel: both kinds of workers are there", kernels=1)]
+
+
 def jax_execute(setting):
     """What XLA's handler takes besides libkiln_launch, over the stand-in driver: reading the call's frame and its buffers."""
     printed = subprocess.run([setting.binaries / "jax_benchmark"], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -1033,6 +1055,7 @@ GROUPS = {
     ("jax-execute",): jax_execute,
     ("graph-plan", "graph-ptx-template"): graph,
     ("graph-lookup",): graph_lookup,
+    ("graph-cold-compile", "graph-warm-compile"): graph_cold_compile,
     ("jax-import",): jax_import,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
     ("tuned-second",): tuned_second,

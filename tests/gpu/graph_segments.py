@@ -80,6 +80,12 @@ def layer_norm(rows=8192, columns=4096):
                  lambda x, scale, bias: functional.layer_norm(x, [columns], scale, bias))
 
 
+def transposed(size=8192):
+    """Every load is across rows, as CostModel::jump_bytes has it."""
+    square = [size, size]
+    return _case("transposed", {"x": (F32, square)}, (F32, square), [("Neg", ["x"], "h", {}), ("Transpose", ["h"], "y", {})], lambda x: -x.T)
+
+
 def softmaxes(rows, columns, count=8):
     """Sections that follow each other, and read the input again."""
     shape = [rows, columns]

@@ -3,7 +3,7 @@
 import json
 import threading
 
-SECONDS_MAX = 140
+SECONDS_MAX = 200
 NODES_SECONDS_MAX = 300
 
 
