@@ -14,6 +14,8 @@ from daemon import Daemon, Programs
 from golden import sections_that_differ
 from places import BINARIES, DESCRIPTIONS, ROOT, VERSIONS
 
+pytestmark = pytest.mark.slow
+
 NVRTC_VERSIONS = ("12.9.86", "13.0.88")
 SOURCE = """#include <cuda_fp16.h>
 #include "tile.h"

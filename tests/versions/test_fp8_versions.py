@@ -5,6 +5,8 @@ import pytest
 from fp8_order import TARGETS, check, each_after_each, make_references
 from test_versions import CLAIMED, WANTED, daemon, python_of  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.slow
+
 # Before 3.6 Triton's IR spells these conversions in another way.
 VERSIONS = [version for version in WANTED if tuple(map(int, version.split("."))) >= (3, 6)]
 

@@ -15,6 +15,8 @@ from daemon import Daemon, Programs
 from places import BINARIES, DESCRIPTIONS, KERNELS, ROOT, VERSIONS
 from processes import CheckedProcess
 
+pytestmark = pytest.mark.slow
+
 ASSEMBLY = {"cuda": "ptx", "hip": "amdgcn"}
 BINARY = {"cuda": "cubin", "hip": "hsaco"}
 TARGETS = ("cuda:80", "cuda:86", "cuda:89", "cuda:90", "cuda:100", "cuda:120", "cuda:121",
