@@ -1,6 +1,10 @@
 #include "daemon/kernel/request_document.h"
 
+#include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "daemon/kernel/launch_options.h"
 #include "daemon/kernel/option_json.h"
@@ -60,6 +64,35 @@ std::string OptionText(const OptionValue& value) {
   return OptionToJson(value).dump(-1, ' ', false, RequestJson::error_handler_t::replace);
 }
 
+// The shapes of the largest tensors in Triton IR, largest first: "128x256,64x256". Triton folds
+// constants in, so configurations of one kernel may differ in shapes alone. Any two of the three
+// shapes of a product tell all of its tile.
+std::string LargestTiles(std::string_view text) {
+  constexpr std::string_view kTensor = "tensor<";
+  constexpr size_t kListed = 2;
+  constexpr size_t kShapeBytesMax = 32;
+  std::set<std::pair<uint64_t, std::string_view>, std::greater<>> largest;
+  for (size_t at = 0; (at = text.find(kTensor, at)) != std::string_view::npos;) {
+    at += kTensor.size();
+    // "128x64x" of "128x64xf16>".
+    const auto sides = text.substr(at, text.find_first_not_of("0123456789x", at) - at);
+    if (!sides.ends_with('x') || sides.size() > kShapeBytesMax) continue;
+    uint64_t elements = 1, side = 0;
+    for (const char c : sides) {
+      if (c == 'x') {
+        elements *= std::exchange(side, 0);
+      } else {
+        side = 10 * side + static_cast<uint64_t>(c - '0');
+      }
+    }
+    largest.emplace(elements, sides.substr(0, sides.size() - 1));
+    if (largest.size() > kListed) largest.erase(std::prev(largest.end()));
+  }
+  std::string list;
+  for (const auto& [elements, shape] : largest) (list += list.empty() ? "" : ",") += shape;
+  return list;
+}
+
 }  // namespace
 
 std::string ListOptions(const CompileRequest& request) {
@@ -68,6 +101,11 @@ std::string ListOptions(const CompileRequest& request) {
     if (!list.empty()) list += ' ';
     list += word;
   };
+  const SourceKind kind = request.source.kind;
+  if (kind == SourceKind::kTtir || kind == SourceKind::kTtgir) {
+    if (const std::string tiles = LargestTiles(request.source.text); !tiles.empty())
+      add("tiles=" + tiles);
+  }
   for (const Parameter& parameter : request.specialization.parameters) {
     if (parameter.constant) add(parameter.name + "=" + OptionText(*parameter.constant));
   }

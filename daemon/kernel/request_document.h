@@ -23,7 +23,8 @@ inline constexpr std::string_view kRequestStage = "request";
 std::string WriteRequest(const CompileJob& job);
 
 // What the request says beyond defaults, in a few words for a list: constants of the kernel,
-// macros, launch parameters, other options: "BLOCK=64 warps=8".
+// macros, launch parameters, other options: "BLOCK=64 warps=8". Before these, of Triton IR the
+// shapes of its two largest tensors: "tiles=128x256,64x256".
 std::string ListOptions(const CompileRequest& request);
 
 }  // namespace kiln

@@ -132,3 +132,17 @@ def test_a_list_tells_kernels_apart_and_fits_the_terminal(other_daemon, tmp_path
     assert nothing.out == "" and nothing.error.startswith("0 artifacts"), nothing
     assert several.code == 1 and "several kernels have that name" in several.error and "opt-level=1" in several.error, several
     assert one["key"] == second[0]["key"]
+
+
+def test_a_list_tells_four_products_apart(other_daemon, run_with_triton, tmp_path):
+    products = ("matmul_64x64x32", "matmul_128x128x64", "matmul_128x256x64", "matmul_128x128x64_two_ctas")
+    run_with_triton("lower.py", "--targets", "cuda:90", "--kernels", ",".join(products), "--out", tmp_path)
+    with other_daemon:
+        other_daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "-o", tmp_path / "out")
+        table = on_a_terminal(other_daemon, 80, "ls", "matmul", "--no-color")
+        listed = other_daemon.kiln("ls", "matmul", "--json").objects()
+    rows = table.splitlines()[1:]
+    options = table.splitlines()[0].index("OPTIONS")
+    assert len(listed) == 4 and {one["name"] for one in listed} == {"matmul"}, listed
+    assert len({row[options:] for row in rows}) == 4 and max(map(len, rows)) <= 80, table
+    assert sum("tiles=128x256,64x256" in row for row in rows) == 1, table

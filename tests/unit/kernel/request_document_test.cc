@@ -30,6 +30,24 @@ TEST(RequestDocument, ListsWhatARequestSaysBeyondDefaults) {
   EXPECT_EQ(ListOptions(request), "BLOCK=128 N=64 FAST warps=8 std=c++17");
 }
 
+TEST(RequestDocument, ListsTheLargestTilesOfTritonIr) {
+  CompileRequest request;
+  request.source.text =
+      "%0 = tt.load %p : tensor<128x64x!tt.ptr<f16>>\n"
+      "%1 = tt.splat %q : !tt.ptr<f16> -> tensor<64x256x!tt.ptr<f16>>\n"
+      "%2 = tt.dot %a, %b, %c : tensor<128x64xf16> * tensor<64x256xf16> -> tensor<128x256xf32>\n"
+      "tensor<9 tensor<?xf32> tensor<1048576000000000000000000000000000x1xi8>";
+  request.launch.num_warps = 8;
+  EXPECT_EQ(ListOptions(request), "tiles=128x256,64x256 warps=8");
+  request.source.text = "tensor<1024xf32> tensor<1024xi32> tensor<f32>";
+  EXPECT_EQ(ListOptions(request), "tiles=1024 warps=8");
+  request.source.text = "tt.return";
+  EXPECT_EQ(ListOptions(request), "warps=8");
+  request.source.kind = SourceKind::kPtx;
+  request.source.text = "// tensor<64x64xf32>";
+  EXPECT_EQ(ListOptions(request), "warps=8");
+}
+
 TEST(RequestDocument, WritesALineOfAFileOfRequests) {
   CompileJob job = *MakeJob("module {}");
   job.request.source.name = "softmax";
