@@ -917,7 +917,7 @@ def idle_connections(setting):
 
 
 def hostile_memory(setting):
-    """The daemon's memory under each attack of tests/security/test_hostile_clients.py."""
+    """The daemon's memory under each attack of tests/security/test_hostile_clients.py. Fails where one cannot be tried here."""
     peaks = edge.hostile_peaks(setting.binaries)
     for name, peak in sorted(peaks.items(), key=lambda each: -each[1]):
         print(f"{peak / 1e6:6.0f} MB  {name}", file=sys.stderr)
