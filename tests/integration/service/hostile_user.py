@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 
+import file_probes
 import http2
 import kiln
 from kiln._connection import request_frame
@@ -20,18 +21,18 @@ MIB = 1 << 20
 PR_SET_PDEATHSIG = 1
 DESCRIPTORS = 4096
 HELD_S = 0.5  # what is connected stays so for that long
-INCLUDES = """module { tt.func public @k(%x: !tt.ptr<i32>) { %c = arith.constant 1 : i32
-  %r = tt.elementwise_inline_asm ".incbin \\22/etc/passwd\\22" {constraints = "=v,v", packed_element = 1 : i32, pure = true} %c : i32 -> i32
-  tt.store %x, %r : !tt.ptr<i32>
-  tt.return } }
-"""
+# The daemon may read the first file, and this user may not. The second one is not there; its name is as long.
+SECRET, ABSENT, SECRET_WORDS = "/etc/kiln/secret", "/etc/kiln/absent", "words that stand in this file alone"
+BACKLOG = 64  # requests that one connection has under way
+BACKLOG_S = 20
 
 
 class HostileUser:
-    """Attacks the machine's daemon for as long as a `with` block lasts. fork: makes a child that is that user, and returns its pid."""
+    """Attacks the machine's daemon for as long as a `with` block lasts. fork: makes a child that is that user, and returns its pid.
+    probes: names of file_probes.PROBES for which the daemon has a compiler."""
 
-    def __init__(self, fork):
-        self._fork = fork
+    def __init__(self, fork, probes):
+        self._fork, self._probes = fork, probes
 
     def __enter__(self):
         self._here, there = multiprocessing.Pipe()
@@ -41,14 +42,14 @@ class HostileUser:
 
     def __exit__(self, *exception):
         self._here.send("enough")
-        # How often each attack was made to its end, by its name: not those that met a closed door.
-        self.counts = self._here.recv()
+        # How often each attack was made to its end, by its name: not those that met a closed door. And what they learned.
+        self.counts, self.learned = self._here.recv()
         os.waitpid(self._child, 0)
 
     def _attack(self, there):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-        attacks = Attacks()
+        attacks = Attacks(self._probes)
         counts = dict.fromkeys(Attacks.NAMES, 0)
 
         def repeat(name):
@@ -61,16 +62,18 @@ class HostileUser:
         for name in Attacks.NAMES:
             threading.Thread(target=repeat, args=(name,), daemon=True).start()
         there.recv()
-        there.send(counts)
+        there.send((counts, attacks.learned))
         os._exit(0)
 
 
 class Attacks:
     NAMES = ("unread_pings", "unread_settings", "unread_own_entries", "unread_light_answers", "requests_without_an_end", "unread_streams",
              "many_connections", "unfinished_prefaces", "garbage", "hostile_sources", "compiles_without_need", "tunings_of_others",
-             "answers_that_lie")
+             "answers_that_lie", "probing_of_files", "ids_in_flight_twice", "names_that_turn_text_around")
 
-    def __init__(self):
+    def __init__(self, probes):
+        self._probes = probes
+        self.learned = []
         self._path = "/run/kiln/kilnd.sock"
         self._client = kiln.Client(socket=self._path, answer_timeout=120)
         self._number = 0
@@ -124,7 +127,7 @@ class Attacks:
                     connection.sendall(http2.open_call(stream, "/kiln.v1.KernelService/CompileStream", messages))
 
     def many_connections(self):
-        with self._connected(500, http2.GREETING):
+        with self._connected(500, http2.GREETING), self._connected(500, PREAMBLE):
             pass
 
     def unfinished_prefaces(self):
@@ -137,14 +140,36 @@ class Attacks:
                 pass
 
     def hostile_sources(self):
-        texts = ["nonsense", "module {" * 50_000, "(" * MIB, "\0" * 100, "module { tt.func public @k() { tt.retur", INCLUDES]
+        texts = ["nonsense", "module {" * 50_000, "(" * MIB, "\0" * 100, "module { tt.func public @k() { tt.retur"]
         requests = [kiln.CompileRequest(f"{text}\n// {self._next()}", target) for text in texts for target in ("cuda:90", "hip:gfx942")]
         list(self._client.compile_many(requests))
 
     def compiles_without_need(self):
-        """Fills the queue."""
+        """Fills the queue: each is large, and like no other."""
         source = "module { tt.func public @k(%x: !tt.ptr<f32>) { tt.return } }"
-        list(self._client.compile_many([kiln.CompileRequest(source, "cuda:90", cache="refresh") for _ in range(10)]))
+        requests = (kiln.CompileRequest(f"{source}\n// {self._next()} {'x' * (MIB * 9 // 10)}", "cuda:90") for _ in range(BACKLOG))
+        list(self._client.compile_many(requests, timeout=BACKLOG_S))
+
+    def probing_of_files(self):
+        for name in self._probes:
+            number = self._next()
+            secret, absent = (file_probes.probe(self._client, name, file, number) for file in (SECRET, ABSENT))
+            if secret != absent or SECRET_WORDS.encode() in secret:
+                self.learned.append((name, secret, absent))
+
+    def ids_in_flight_twice(self):
+        compiles = [pb.CompileRequest(source={"text": f"module {{}} // {self._next()}".encode()}) for _ in range(2)]
+        messages = [pb.CompileStreamRequest(id=7, request=one).SerializeToString() for one in compiles]
+        said = (http2.GREETING + http2.open_call(1, "/kiln.v1.KernelService/CompileStream", messages),
+                PREAMBLE + b"".join(request_frame(7, "Compile", one, None) for one in compiles))
+        for one in said:
+            with self._connected(1, one) as connections:
+                connections[0].recv(1)
+
+    def names_that_turn_text_around(self):
+        turned = f"k\u202e{self._next()}\x1b[2J"
+        source = f'module {{ tt.func public @"{turned}"(%x: !tt.ptr<f32>) {{ tt.return }} }}'
+        list(self._client.compile_many([kiln.CompileRequest(source, "cuda:90", name=turned, job=turned)]))
 
     def tunings_of_others(self):
         keys = [os.urandom(32) for _ in range(100)]

@@ -9,6 +9,7 @@ from job import Job
 from places import PACKAGE, ROOT
 
 PYTHON = "/usr/lib/kiln/toolchains/triton-3.6.0/bin/python"
+PATIENT = {"KILN_TIMEOUT": "120"}
 TUNED_JOB = ROOT / "tests" / "testing" / "jobs" / "tuned_job.py"
 # What their jobs need of the machine that runs the tests.
 SEEN = [ROOT / "tests", ROOT / "daemon" / "worker", PACKAGE, *filter(os.path.isdir, site.getsitepackages())]
@@ -23,20 +24,21 @@ class KernelUser:
         self._home.mkdir()
         os.chown(self._home, uid, uid)
 
-    def _job(self, cache):
-        return Job(self._home, PYTHON, "", cache, within=self._machine.within(self._uid), KILN_BASEDIRS="~", KILN_JOB="kernels", KILN_TIMEOUT="120",
-                   XDG_CACHE_HOME=str(self._home), TMPDIR=str(self._home), **self._drivers)
+    def _job(self, cache, name="kernels", **more):
+        return Job(self._home, PYTHON, "", cache, within=self._machine.within(self._uid), KILN_BASEDIRS="~", KILN_JOB=name,
+                   XDG_CACHE_HOME=str(self._home), TMPDIR=str(self._home), **self._drivers, **more)
 
-    def compile_all(self):
-        """The report, and what was made, by kernel."""
-        with self._job("kernels") as job:
-            job.run("be patient")
+    def compile_all(self, name="kernels", is_patient=True):
+        """The report, and what was made, by kernel. name: of the job. is_patient: it waits for the daemon far longer than by default."""
+        with self._job(name, name, **PATIENT if is_patient else {}) as job:
+            if is_patient:
+                job.run("be patient")
             answers = [job.compile(*case) for case in job.run("cases", targets=["cuda:90"])["cases"]]
             assert all("hash" in answer for answer in answers), job.log
             return job.report(), {name: content for name, content in job.files().items() if name.endswith(".cubin")}
 
     def tune(self):
-        job = self._job("tuned")
+        job = self._job("tuned", **PATIENT)
         done = subprocess.run([*self._machine.within(self._uid), PYTHON, "-B", TUNED_JOB, self._home, "patience"], env=job.environment, capture_output=True,
                               text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr

@@ -9,11 +9,12 @@ import subprocess
 
 import debian_machine as machines
 import pytest
-from hostile_user import HostileUser
+from file_probes import PROBES
+from hostile_user import BACKLOG, SECRET, SECRET_WORDS, HostileUser
 from kernel_users import SEEN, KernelUser
 
 import stand_in_libcuda
-from places import ROOT, TOOLCHAIN
+from places import CUDA, ROOT, TOOLCHAIN
 
 UNITS = ROOT / "deploy" / "systemd"
 ALL_UNITS = ("kilnd.socket", "kilnd-admin.socket", "kilnd.service")
@@ -47,6 +48,11 @@ def test_it_has_no_capability():
     assert not any(line.startswith("AmbientCapabilities") for line in lines)
 
 
+def has_nvrtc():
+    """An environment of NVRTC's, which a machine can be shown as it is."""
+    return bool(list(CUDA.glob("lib/python3*/site-packages/nvidia")))
+
+
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory):
     if reason := machines.why_not():
@@ -61,7 +67,8 @@ def machine(tmp_path_factory):
         seen = [(path, path) for path in (made.install_python(), *SEEN)]
         made.homes = tmp_path_factory.mktemp("homes")
         made.homes.chmod(0o755)
-        made.boot([*seen, (TOOLCHAIN.resolve(), "/usr/lib/kiln/toolchains/triton-3.6.0")], made.homes)
+        made.compilers = [TOOLCHAIN, *([CUDA] if has_nvrtc() else [])]
+        made.boot([*seen, *((one.resolve(), f"/usr/lib/kiln/toolchains/{one.name}") for one in made.compilers)], made.homes)
         made.run("groupadd", "gpu")
         for name, uid in (("ada", ADA), ("bob", BOB), ("eve", EVE), ("mallory", MALLORY)):
             made.run("useradd", "-m", "-u", uid, *(() if uid == EVE else ("-G", "gpu")), name)
@@ -160,6 +167,19 @@ def test_a_worker_sees_neither_the_store_nor_the_sockets(machine):
 
 
 @pytest.mark.slow
+def test_each_worker_has_a_control_group(machine):
+    if machine.run("test", "-e", "/sys/fs/cgroup/cgroup.controllers", check=False).returncode != 0:
+        pytest.skip("this machine has control groups of version 1, alone or besides: Delegate= gives kilnd none that bounds anything")
+    compiled(machine, 5)
+    group = f"/sys/fs/cgroup{machine.show('ControlGroup')}"
+    workers = machine.run("sh", "-c", f"ls -d {group}/worker-*").stdout.split()
+    assert workers and machine.run("cat", f"{group}/daemon/cgroup.procs").stdout.split() == [machine.show("MainPID")]
+    for worker in workers:
+        bounds = machine.run("cat", f"{worker}/pids.max", f"{worker}/memory.max").stdout.split()
+        assert len(bounds) == 2 and "max" not in bounds, bounds
+
+
+@pytest.mark.slow
 def test_after_a_crash_everything_is_there(machine):
     compiled(machine, 3)
     crash(machine)
@@ -214,15 +234,32 @@ def test_an_upgrade_refuses_no_connection(machine):
     assert groups[:2] == ["root gpu 660", "root root 600"]
 
 
+def waiting(machine):
+    """Compiles in the queue."""
+    return json.loads(machine.run("kiln", "stats", "--json").stdout)["queued"]
+
+
 @pytest.mark.slow
 def test_a_third_user_changes_nothing_for_two_who_share(machine):
     drivers = stand_in_libcuda.make(machine.homes / "driver")
     ada, bob = (KernelUser(machine, uid, drivers) for uid in (ADA, BOB))
-    with HostileUser(lambda attack: machine.fork_into(attack, MALLORY)) as mallory:
+    machine.write(SECRET, SECRET_WORDS, mode=0o640)
+    machine.run("chgrp", "kiln", SECRET)
+    probes = [name for name in PROBES if name != "#include" or has_nvrtc()]
+    queued = []
+    with HostileUser(lambda attack: machine.fork_into(attack, MALLORY), probes) as mallory:
         made, binaries = ada.compile_all()
+        queued.append(waiting(machine))
         found, same = bob.compile_all()
+        queued.append(waiting(machine))
         measured, known = ada.tune(), bob.tune()
+        queued.append(waiting(machine))
+        again, _ = bob.compile_all("again", is_patient=False)
     count = made["compiled"]
+    # As long as a client waits by default, that is long enough for whatever is stored.
+    assert again["compiled"] == 0 and again["local"] == {} and sum(again["hits"].values()) == count, again
+    assert max(queued) > BACKLOG // 2, queued
+    assert mallory.learned == []
     assert count > 20 and made["local"] == {} and made["hits"] == {}, made
     assert found["compiled"] == 0 and found["local"] == {} and sum(found["hits"].values()) == count, found
     assert list(binaries.values()) == list(same.values()) and binaries
@@ -239,6 +276,8 @@ def test_a_third_user_changes_nothing_for_two_who_share(machine):
     assert len(lines) == count + CONFIGURATIONS and all(f" uid={ADA} " in line for line in lines), lines
 
     assert min(mallory.counts.values()) > 0, mallory.counts
+    tables = machine.run("kiln", "ls").stdout + machine.run("kiln", "stats", "--jobs").stdout + machine.journal()
+    assert "\u202e" not in tables and "\x1b" not in tables
     assert int(machine.status(machine.kilnd())["VmHWM"].split()[0]) * 1024 < KILND_BYTES_MAX
 
 
