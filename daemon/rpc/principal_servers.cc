@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -197,13 +196,9 @@ void PrincipalServers::Shutdown(SteadyTime deadline) {
   }
   const auto left = std::chrono::duration_cast<milliseconds>(
       std::max(deadline, std::chrono::steady_clock::now()) - std::chrono::steady_clock::now());
-  // All at the same time, since each waits until its own calls have ended.
-  std::vector<std::thread> threads;
-  for (const auto& [principal, server] : servers) {
-    threads.emplace_back(
-        [&running = *server->server, left] { running.Shutdown(system_clock::now() + left); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  // One after the other: whoever is late has had as long, and a thread for each may not be had.
+  const auto until = system_clock::now() + left;
+  for (const auto& [principal, server] : servers) server->server->Shutdown(until);
 }
 
 }  // namespace kiln

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import http2
-from daemon import Daemon
+from daemon import STOP_SECONDS_MAX, Daemon
 from places import CUDA, DESCRIPTIONS
 from kiln._connection import Connection, request_frame
 from kiln.sockets import PREAMBLE, Endpoint
@@ -328,3 +328,18 @@ def test_users_where_no_thread_can_be_had(victim):
         assert all(map(is_served, connections))
         assert is_served(connect(victim, name="admin.sock"))
     assert victim.is_running()
+
+
+@needs_root
+def test_it_stops_where_no_thread_can_be_had(programs, folder):
+    """It wanted one for each user."""
+    (folder / "toolchains").mkdir()
+    with Daemon(dataclasses.replace(programs, toolchains=folder / "toolchains"), folder, environment={"KILN_SOCKETS_MODE": "0666"}) as daemon:
+        connections = [connect(daemon, uid=FIRST_UID + index) for index in range(20)]
+        assert all(map(is_served, connections))
+        with bounded(daemon, "pids", ("pids.max", "pids.max"), threads_of(daemon)):
+            daemon.terminate()
+            deadline = time.monotonic() + STOP_SECONDS_MAX
+            while daemon.is_running():
+                assert time.monotonic() < deadline, "it does not stop"
+                time.sleep(0.05)
