@@ -195,6 +195,33 @@ def test_a_budget_ends_a_warm_and_a_second_goes_on(recorded, other_daemon):
         assert other.kiln("warm", path, *wrong).code == 2
 
 
+@pytest.mark.parametrize("end", ["Ctrl-C", "the daemon is killed"])
+def test_an_interrupted_warm_is_partial_and_a_second_goes_on(recorded, kiln, other_daemon, tmp_path, end):
+    first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    lines, path = tmp_path / "job.jsonl", tmp_path / "job.kiln"
+    lines.write_text("".join(json.dumps({**first, "name": f"k{warps}-{stages}", "options": {**first["options"], "num_warps": warps, "num_stages": stages}}) + "\n"
+                             for warps in (1, 2, 4, 8) for stages in (1, 2)))
+    assert kiln("manifest", "merge", lines, "-o", path).returncode == 0
+    with other_daemon as other:
+        # Where the tests run in the background, a shell has them, and what they start, pass over the signal.
+        with subprocess.Popen(other.kiln_command("warm", path, "--jobs", "1", "--json"), env=other.environment(), text=True, stdout=subprocess.PIPE,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as warming:
+            assert json.loads(warming.stdout.readline())["outcome"] == "compiled"
+            if end == "Ctrl-C":
+                warming.send_signal(signal.SIGINT)
+            else:
+                other.kill()
+            warming.stdout.read()
+        assert warming.returncode == (-signal.SIGINT if end == "Ctrl-C" else 2)
+    with other_daemon as other:
+        status = other.kiln("warm", path, "--status", "--json")
+        marker, = status.objects()
+        assert status.code == 1 and marker["state"] == "partial" and 1 <= marker["stored"] < 8, marker
+        again = other.kiln("warm", path, "--json").objects()[-1]["summary"]
+        assert (again["failed"], again["hit"], again["compiled"]) == (0, marker["stored"], 8 - marker["stored"]), (marker, again)
+        assert other.kiln("warm", path, "--status").code == 0
+
+
 def test_a_failure_ends_a_warm_that_is_to_end_by_it(recorded, kiln, daemon, tmp_path):
     *requests, _ = objects(kiln("manifest", "show", recorded[0], "--json"))
     bad = {**requests[0], "name": "bad", "source": "module {"}
