@@ -122,8 +122,8 @@ struct Wanted {
   }
 };
 
-// The daemon makes two blocks at once.
-constexpr size_t kCallsMax = 2;
+// The daemon makes two blocks at once, and has the next request while the last block is written.
+constexpr size_t kCallsMax = 3;
 
 Wanted AllOf(const ExportArguments& arguments) {
   Wanted wanted;

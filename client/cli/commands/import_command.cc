@@ -29,6 +29,7 @@ struct ImportArguments {
 };
 
 constexpr size_t kNamesMax = 10;
+constexpr int kImportCallsMax = 3;
 // Answers that wait for the one of an earlier block.
 constexpr size_t kAheadMax = 8;
 
@@ -85,8 +86,8 @@ struct Imported {
   }
 };
 
-// Two blocks at once, as many as the daemon stores at once. The daemon checks the signature of
-// each, so what it answers of a block was signed.
+// Three blocks at once: the daemon stores two, and has the next one when one is done. The daemon
+// checks the signature of each, so what it answers of a block was signed.
 class Importer {
  public:
   // `manifest`: where the manifest of the bundle goes, or null.
@@ -96,7 +97,7 @@ class Importer {
   // What came in is in `imported`, whatever is returned.
   absl::Status Run(Imported& imported) {
     std::vector<std::thread> threads;
-    for (int i = 0; i < 2; ++i) threads.emplace_back([this] { SendOn(); });
+    for (int i = 0; i < kImportCallsMax; ++i) threads.emplace_back([this] { SendOn(); });
     for (std::thread& thread : threads) thread.join();
     const MutexLock lock(mutex_);
     // They are behind a block that was refused.

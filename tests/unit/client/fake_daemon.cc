@@ -244,6 +244,18 @@ grpc::Status FakeAdminService::RemoveToolchain(grpc::ServerContext*,
       "say which: " + request->selector() + "==12.8.93, " + request->selector() + "==13.0.88");
 }
 
+grpc::Status FakeAdminService::ExportArtifacts(grpc::ServerContext*,
+                                               const admin::v1::ExportArtifactsRequest*,
+                                               admin::v1::ExportArtifactsResponse*) {
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeAdminService::ImportBlock(grpc::ServerContext*,
+                                           const admin::v1::ImportBlockRequest* request,
+                                           admin::v1::ImportBlockResponse* response) {
+  return on_import ? on_import(*request, response) : grpc::Status::OK;
+}
+
 grpc::Status FakeOwnService::GetStats(grpc::ServerContext*, const admin::v1::GetStatsRequest*,
                                       admin::v1::GetStatsResponse* response) {
   *response = stats;

@@ -87,9 +87,12 @@ class FakeKernelService final : public v1::KernelService::Service {
   std::map<std::string, std::string> blobs_;
 };
 
-// Answers from what the test put here.
+// Answers from what the test put here. Exports nothing.
 class FakeAdminService final : public admin::v1::AdminService::Service {
  public:
+  // What an import of a block does; by default its answer is empty.
+  std::function<grpc::Status(const admin::v1::ImportBlockRequest&, admin::v1::ImportBlockResponse*)>
+      on_import;
   admin::v1::GetStatsResponse stats;
   admin::v1::ListToolchainsResponse toolchains;
   std::vector<admin::v1::ArtifactSummary> artifacts;  // in the order of their keys
@@ -124,6 +127,10 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
                                admin::v1::RemoveToolchainResponse*) override;
   grpc::Status Drain(grpc::ServerContext*, const admin::v1::DrainRequest*,
                      admin::v1::DrainResponse*) override;
+  grpc::Status ExportArtifacts(grpc::ServerContext*, const admin::v1::ExportArtifactsRequest*,
+                               admin::v1::ExportArtifactsResponse*) override;
+  grpc::Status ImportBlock(grpc::ServerContext*, const admin::v1::ImportBlockRequest* request,
+                           admin::v1::ImportBlockResponse* response) override;
 };
 
 // Answers callers who may see no more than their own.
