@@ -16,6 +16,7 @@ MREMAP_MAYMOVE, MREMAP_FIXED = 1, 2
 # Flags of mallocx.
 NO_CACHE, LARGE_PAGE_ALIGNED, ARENA_SHIFT = 1 << 8, 21, 20
 FRESH_BYTES = 64 << 20
+ALL_ARENAS_PURGE = b"arena.4096.purge"
 
 PROTECTIONS = {"r-xp": mmap.PROT_READ | mmap.PROT_EXEC, "r--p": mmap.PROT_READ}
 
@@ -69,6 +70,8 @@ class FreshHeap:
             if room := LIBC.mallocx(ctypes.c_size_t(FRESH_BYTES), flags):
                 LIBC.dallocx(ctypes.c_void_p(room), flags)
             self._arena = arena
+            # What the zygote has freed. Each fork would give it back by itself.
+            LIBC.mallctl(ALL_ARENAS_PURGE, None, None, None, zero)
 
     def enter(self):
         """In a fork: allocates from here, from now on."""
