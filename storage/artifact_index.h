@@ -52,6 +52,10 @@ struct ArtifactRecord {
   friend bool operator==(const ArtifactRecord&, const ArtifactRecord&) = default;
 };
 
+// A store may keep a copy of a final binary of at most this size with the record, so that a hit
+// reads one row.
+inline constexpr size_t kInlinedBinaryBytesMax = 8 * limits::kKiB;
+
 // The blob of the record's last stage. Null where it is not among `blobs`.
 inline const Blob* FindFinalBinary(const ArtifactRecord& record, std::span<const Blob> blobs) {
   for (const Blob& blob : blobs) {
@@ -90,6 +94,8 @@ struct FoundArtifact {
   std::shared_ptr<const ArtifactRecord> record;
   ArtifactUsage usage;  // from Scan alone, so that a hit does not read it
   Tier tier = Tier::kMemory;
+  // The final binary, from Get alone, where it came with the record.
+  std::optional<Blob> binary = {};
 };
 
 struct FoundUsage {

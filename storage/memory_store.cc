@@ -71,9 +71,10 @@ absl::Status MemoryStore::Put(const CallContext& context, const ArtifactRecord& 
   return Insert(std::move(entry), blobs);
 }
 
-absl::Status MemoryStore::KeepRecord(std::shared_ptr<const ArtifactRecord> record) {
+absl::Status MemoryStore::KeepRecord(std::shared_ptr<const ArtifactRecord> record,
+                                     std::span<const Blob> blobs) {
   const MutexLock lock(mutex_);
-  return Insert({std::move(record)}, {});
+  return Insert({std::move(record)}, blobs);
 }
 
 void MemoryStore::KeepBlob(const Blob& blob) {

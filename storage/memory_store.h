@@ -50,9 +50,10 @@ class MemoryStore final : public Store {
   // There are none.
   absl::StatusOr<uint64_t> CollectUnreferencedBlobs(const CallContext&) override { return 0; }
 
-  // A copy of what a lower tier holds: a record, and a blob of a record that is here. Takes no blob
-  // that no record here names.
-  absl::Status KeepRecord(std::shared_ptr<const ArtifactRecord> record);
+  // A copy of what a lower tier holds: a record with some of its blobs, and a blob of a record that
+  // is here. Takes no blob that no record here names.
+  absl::Status KeepRecord(std::shared_ptr<const ArtifactRecord> record,
+                          std::span<const Blob> blobs = {});
   void KeepBlob(const Blob& blob);
 
   // The hits since the last call, for a lower tier. They are due when a record had its first hit

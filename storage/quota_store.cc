@@ -37,6 +37,10 @@ absl::Status QuotaStore::Put(const CallContext& context, const ArtifactRecord& r
   }
   uint64_t needed = record.document.size() + kRowBytes;
   for (const Blob& blob : blobs) needed += blob.size_bytes() + kRowBytes;
+  const Blob* const binary = FindFinalBinary(record, blobs);
+  if (binary != nullptr && binary->size_bytes() <= kInlinedBinaryBytesMax) {
+    needed += binary->size_bytes();
+  }
   KILN_RETURN_IF_ERROR(MakeRoom(context, needed));
   return inner().Put(context, record, blobs);
 }

@@ -39,7 +39,11 @@ void TieredStore::Promote(const FoundArtifact& found, uint64_t generation) {
   const Digest& key = found.record->key;
   Stripe& stripe = StripeOf(key);
   const MutexLock lock(stripe.mutex);
-  if (stripe.generation != generation || !memory_->KeepRecord(found.record).ok()) return;
+  const Blob* const binary = found.binary ? &*found.binary : nullptr;
+  if (stripe.generation != generation ||
+      !memory_->KeepRecord(found.record, {binary, binary == nullptr ? size_t{0} : 1}).ok()) {
+    return;
+  }
   if (stripe.generation != generation) (void)memory_->Remove({}, key);
 }
 

@@ -60,6 +60,10 @@ absl::StatusOr<ReadArtifact> LoadArtifact(const CallContext& context, BlobStore&
   Tier tier = found.tier;
   for (const StageReference& stage : record.stages) {
     if (!IsWanted(stage, record, wanted)) continue;
+    if (found.binary && &stage == &record.stages.back()) {
+      artifact.stages.push_back({stage.stage, *found.binary});
+      continue;
+    }
     KILN_ASSIGN_OR_RETURN(FoundBlob blob, blobs.GetBlob(context, stage.digest));
     tier = std::max(tier, blob.tier);
     artifact.stages.push_back({stage.stage, std::move(blob.blob)});

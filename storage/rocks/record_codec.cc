@@ -8,8 +8,8 @@ namespace kiln {
 namespace {
 
 // The layout of one record; the layout of the store as a whole has its own version. Version 1 had
-// no description.
-constexpr uint8_t kRecordVersion = 2;
+// no description, version 2 no binary.
+constexpr uint8_t kRecordVersion = 3;
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
 
 absl::StatusOr<StageReference> DecodeStage(ByteReader& reader) {
@@ -24,7 +24,7 @@ absl::StatusOr<StageReference> DecodeStage(ByteReader& reader) {
 
 }  // namespace
 
-absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
+absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record, std::string_view binary) {
   if (record.stages.size() > limits::kStagesMax) {
     return InvalidArgument("the artifact has {} stages, the limit is {}", record.stages.size(),
                            limits::kStagesMax);
@@ -42,6 +42,7 @@ absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
   }
   writer.String(record.document);
   writer.String(record.description);
+  writer.String(binary);
   writer.Number(Checksum64(writer.bytes()));
   if (writer.bytes().size() > limits::kRecordBytesMax) {
     return InvalidArgument("the artifact's record has {} bytes, the limit is {}",
@@ -50,7 +51,8 @@ absl::StatusOr<std::string> EncodeRecord(const ArtifactRecord& record) {
   return writer.Take();
 }
 
-absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest& expected_key) {
+absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest& expected_key,
+                                            std::optional<Blob>* binary) {
   if (bytes.size() < kChecksumBytes) return DataLoss("the record has only {} bytes", bytes.size());
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   ByteReader checksum(bytes.substr(body.size()));
@@ -77,7 +79,12 @@ absl::StatusOr<ArtifactRecord> DecodeRecord(std::string_view bytes, const Digest
   }
   record.document = std::string(reader.String());
   if (version > 1) record.description = std::string(reader.String());
+  const std::string_view inlined = version > 2 ? reader.String() : "";
   if (!reader.AtEnd()) return DataLoss("the record is longer or shorter than it says");
+  if (binary != nullptr && !inlined.empty()) {
+    if (record.stages.empty()) return DataLoss("the record has a binary and no stage");
+    KILN_ASSIGN_OR_RETURN(*binary, Blob::Verify(std::string(inlined), record.stages.back().digest));
+  }
   return record;
 }
 

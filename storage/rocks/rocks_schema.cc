@@ -83,9 +83,10 @@ std::optional<TotalsRow> DecodeTotals(std::string_view bytes) {
   return IfWhole(reader, row);
 }
 
-absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key) {
+absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key,
+                                               std::optional<Blob>* binary) {
   KILN_ASSIGN_OR_RETURN(const std::string raw, DecompressValue(row, limits::kRecordBytesMax));
-  return DecodeRecord(raw, key);
+  return DecodeRecord(raw, key, binary);
 }
 
 }  // namespace kiln

@@ -16,8 +16,9 @@ namespace kiln {
 // Raised with every change that an older program would misread. Version 2 added user cache entries,
 // which an older program would publish to everybody. Version 3 added descriptions to records, which
 // an older program would take for damaged. Version 4 added user, job and options to usages, and
-// version 5 name and time, which an older program would lose together with the pins.
-inline constexpr uint32_t kRocksSchemaVersion = 5;
+// version 5 name and time, which an older program would lose together with the pins. Version 6
+// added binaries to records, and LZ4.
+inline constexpr uint32_t kRocksSchemaVersion = 6;
 
 // Column families. kDefault is empty; RocksDB requires it.
 enum class RocksFamily : size_t {
@@ -64,7 +65,8 @@ std::string EncodeUsage(const ArtifactUsage& usage);
 std::optional<ArtifactUsage> DecodeUsage(std::string_view bytes);
 std::string EncodeTotals(const TotalsRow& row);
 std::optional<TotalsRow> DecodeTotals(std::string_view bytes);
-// The row of a record with that key. DATA_LOSS where it is damaged.
-absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key);
+// The row of a record with that key, and as DecodeRecord its binary. DATA_LOSS where it is damaged.
+absl::StatusOr<ArtifactRecord> DecodeRecordRow(std::string_view row, const Digest& key,
+                                               std::optional<Blob>* binary = nullptr);
 
 }  // namespace kiln

@@ -121,8 +121,9 @@ absl::StatusOr<std::vector<Digest>> RocksStore::FindMissing(const CallContext&,
 absl::StatusOr<RocksStore::RecordRow> RocksStore::ReadRecord(const Digest& key) const {
   KILN_ASSIGN_OR_RETURN(const auto row, database_->Get(RocksFamily::kArtifacts, key.Bytes()));
   if (!row) return NoArtifact(key);
-  KILN_ASSIGN_OR_RETURN(ArtifactRecord record, DecodeRecordRow(*row, key));
-  return RecordRow{std::move(record), RowBytes(*row)};
+  std::optional<Blob> binary;
+  KILN_ASSIGN_OR_RETURN(ArtifactRecord record, DecodeRecordRow(*row, key, &binary));
+  return RecordRow{std::move(record), std::move(binary), RowBytes(*row)};
 }
 
 ArtifactUsage RocksStore::ReadUsage(const Digest& key) const {
@@ -152,8 +153,10 @@ absl::StatusOr<FoundArtifact> RocksStore::Get(const CallContext&, const Digest& 
   if (!row.ok()) return row.status();
   const UseCount use{key, 1, clock_.UnixMillis()};
   CountUses({&use, 1});
-  return FoundArtifact{
-      std::make_shared<const ArtifactRecord>(std::move(row->record)), {}, Tier::kDisk};
+  return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
+                       {},
+                       Tier::kDisk,
+                       std::move(row->binary)};
 }
 
 void RocksStore::QuarantineRecord(const Digest& key) {
@@ -184,8 +187,11 @@ absl::StatusOr<std::optional<RocksStore::RecordRow>> RocksStore::Replaced(RocksC
 absl::Status RocksStore::Put(const CallContext& context, const ArtifactRecord& record,
                              std::span<const Blob> blobs) {
   KILN_RETURN_IF_ERROR(CheckSizes(blobs));
-  KILN_ASSIGN_OR_RETURN(const std::string encoded, EncodeRecord(record));
-  const std::string row = CompressValue(encoded);
+  const Blob* const binary = FindFinalBinary(record, blobs);
+  const bool is_inlined = binary != nullptr && binary->size_bytes() <= kInlinedBinaryBytesMax;
+  KILN_ASSIGN_OR_RETURN(const std::string encoded,
+                        EncodeRecord(record, is_inlined ? binary->bytes() : ""));
+  const std::string row = CompressForHits(encoded);
   // Compresses missing blobs without the lock. The decision is repeated under the lock.
   std::unordered_map<Digest, std::string, DigestHash> compressed;
   for (const Blob& blob : blobs) {

@@ -71,9 +71,10 @@ class RocksStore final : public Store {
   void WaitUntilIdle();
 
  private:
-  // A record and the size of its row.
+  // A record, the binary that stands in it, and the size of its row.
   struct RecordRow {
     ArtifactRecord record;
+    std::optional<Blob> binary;
     uint64_t row_bytes = 0;
   };
 

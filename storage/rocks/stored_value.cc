@@ -1,7 +1,10 @@
 #include "storage/rocks/stored_value.h"
 
+#include <lz4.h>
+#include <lz4hc.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "storage/base/byte_codec.h"
@@ -9,7 +12,7 @@
 namespace kiln {
 namespace {
 
-enum class Codec : uint8_t { kRaw = 0, kZstd = 1 };
+enum class Codec : uint8_t { kRaw = 0, kZstd = 1, kLz4 = 2 };
 
 // Below this size the frame's header costs more than compression saves.
 constexpr size_t kCompressedFrom = 64;
@@ -54,7 +57,27 @@ absl::StatusOr<std::string> DecompressFrame(std::string_view frame, uint64_t raw
   return raw;
 }
 
+absl::StatusOr<std::string> DecompressLz4(std::string_view block, uint64_t raw_size) {
+  std::string raw(raw_size, '\0');
+  const int got = LZ4_decompress_safe(block.data(), raw.data(), static_cast<int>(block.size()),
+                                      static_cast<int>(raw.size()));
+  if (got < 0 || static_cast<uint64_t>(got) != raw_size) {
+    return DataLoss("a stored value's LZ4 block does not have {} bytes", raw_size);
+  }
+  return raw;
+}
+
 }  // namespace
+
+std::string CompressForHits(std::string_view raw) {
+  std::string compressed(static_cast<size_t>(LZ4_compressBound(static_cast<int>(raw.size()))),
+                         '\0');
+  const int size = LZ4_compress_HC(raw.data(), compressed.data(), static_cast<int>(raw.size()),
+                                   static_cast<int>(compressed.size()), LZ4HC_CLEVEL_DEFAULT);
+  const auto bytes = static_cast<size_t>(std::max(size, 0));
+  if (bytes == 0 || bytes >= raw.size()) return Frame(Codec::kRaw, raw.size(), raw);
+  return Frame(Codec::kLz4, raw.size(), std::string_view(compressed).substr(0, bytes));
+}
 
 std::string CompressValue(std::string_view raw) {
   if (raw.size() < kCompressedFrom) return Frame(Codec::kRaw, raw.size(), raw);
@@ -80,6 +103,8 @@ absl::StatusOr<std::string> DecompressValue(std::string_view stored, uint64_t ra
       return std::string(payload);
     case Codec::kZstd:
       return DecompressFrame(payload, raw_size);
+    case Codec::kLz4:
+      return DecompressLz4(payload, raw_size);
   }
   return DataLoss("a stored value has the unknown codec {}", static_cast<int>(codec));
 }

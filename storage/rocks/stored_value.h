@@ -12,8 +12,10 @@ namespace kiln {
 
 // One byte of codec, eight bytes of raw size, then the bytes, raw or as one zstd frame.
 std::string CompressValue(std::string_view raw);
+// The same by LZ4: a quarter larger than by zstd, read in a fifth of the time.
+std::string CompressForHits(std::string_view raw);
 
-// DATA_LOSS where CompressValue did not write `stored`, or where the raw size exceeds
+// DATA_LOSS where neither of them wrote `stored`, or where the raw size exceeds
 // `raw_bytes_max`: a damaged or forged value never costs more memory than that.
 absl::StatusOr<std::string> DecompressValue(std::string_view stored, uint64_t raw_bytes_max);
 

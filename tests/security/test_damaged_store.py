@@ -19,6 +19,7 @@ pytestmark = pytest.mark.one_case
 
 GENERATIONS = 3
 ENTRIES_EACH = 60
+CONTENT_BYTES = 9000  # too large for a record
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def ask(daemon, method, request):
 
 def put(daemon, number):
     """The entries of one generation."""
-    contents = {f"{number}-{index}".encode(): os.urandom(3000) for index in range(ENTRIES_EACH)}
+    contents = {f"{number}-{index}".encode(): os.urandom(CONTENT_BYTES) for index in range(ENTRIES_EACH)}
     entries = [pb.OwnEntry(key=key, files=[pb.OwnFile(name="file", content=content)]) for key, content in contents.items()]
     ask(daemon, "PutOwn", pb.PutOwnRequest(entries=entries))
     return contents

@@ -40,6 +40,18 @@ TEST_F(ArtifactReaderTest, GivesTheFinalBinaryUnlessMoreIsWanted) {
   EXPECT_EQ(Read(found, {"sass"}).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(ArtifactReaderTest, ABinaryThatCameWithTheRecordIsNotReadAgain) {
+  FoundArtifact found = Keep(*artifact_, "cubin");
+  EXPECT_EQ(Read(found).status().code(), absl::StatusCode::kNotFound);
+  found.binary = artifact_->stages.back().blob;
+  found.tier = Tier::kDisk;
+  const auto read = Read(found, {"ptx"});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->artifact->stages[0].stage, "ptx");
+  EXPECT_EQ(read->artifact->stages[1].blob.digest(), found.binary->digest());
+  EXPECT_EQ(read->tier, Tier::kDisk);
+}
+
 TEST_F(ArtifactReaderTest, StageWithoutItsBlobIsMissing) {
   const FoundArtifact found = Keep(*artifact_, "ptx");
   EXPECT_TRUE(Read(found).ok());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "storage/base/byte_codec.h"
@@ -27,17 +28,59 @@ TEST(RecordCodecTest, DecodesAnEncodedRecord) {
   EXPECT_EQ(*decoded, record);
 }
 
-TEST(RecordCodecTest, ARecordOfTheFirstVersionHasNoDescription) {
-  ArtifactRecord record = MakeArtifact("add").record;
-  record.description.clear();
+// The record as an earlier version wrote it, which lacked the last `fields`. They must be empty.
+std::string OfVersion(uint8_t version, size_t fields, const ArtifactRecord& record) {
   std::string old = Encoded(record);
-  old.resize(old.size() - sizeof(uint32_t) -
-             sizeof(uint64_t));  // the description's length, the checksum
-  old[0] = 1;
+  old.resize(old.size() - fields * sizeof(uint32_t) - sizeof(uint64_t));  // lengths, the checksum
+  old[0] = static_cast<char>(version);
   ByteWriter writer;
   writer.Raw(old);
   writer.Number(Checksum64(old));
-  const auto decoded = DecodeRecord(writer.bytes(), record.key);
+  return writer.Take();
+}
+
+TEST(RecordCodecTest, ABinaryComesBackWhereItIsAskedFor) {
+  const MadeArtifact made = MakeArtifact("add");
+  const auto encoded = EncodeRecord(made.record, made.blobs.back().bytes());
+  ASSERT_TRUE(encoded.ok()) << encoded.status();
+  std::optional<Blob> binary;
+  const auto decoded = DecodeRecord(*encoded, made.record.key, &binary);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, made.record);
+  ASSERT_TRUE(binary.has_value());
+  EXPECT_EQ(binary->bytes(), made.blobs.back().bytes());
+  EXPECT_EQ(*DecodeRecord(*encoded, made.record.key), made.record);
+
+  binary.reset();
+  ASSERT_TRUE(DecodeRecord(Encoded(made.record), made.record.key, &binary).ok());
+  EXPECT_FALSE(binary.has_value());
+}
+
+TEST(RecordCodecTest, ABinaryThatIsNotTheLastStageIsDataLoss) {
+  ArtifactRecord record = MakeArtifact("add").record;
+  for (const bool has_stages : {true, false}) {
+    if (!has_stages) record.stages.clear();
+    const auto encoded = EncodeRecord(record, "another binary");
+    ASSERT_TRUE(encoded.ok()) << encoded.status();
+    std::optional<Blob> binary;
+    EXPECT_EQ(DecodeRecord(*encoded, record.key, &binary).status().code(), StatusCode::kDataLoss);
+    EXPECT_FALSE(binary.has_value());
+  }
+}
+
+TEST(RecordCodecTest, ARecordOfTheSecondVersionHasNoBinary) {
+  const ArtifactRecord record = MakeArtifact("add").record;
+  std::optional<Blob> binary;
+  const auto decoded = DecodeRecord(OfVersion(2, 1, record), record.key, &binary);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, record);
+  EXPECT_FALSE(binary.has_value());
+}
+
+TEST(RecordCodecTest, ARecordOfTheFirstVersionHasNoDescription) {
+  ArtifactRecord record = MakeArtifact("add").record;
+  record.description.clear();
+  const auto decoded = DecodeRecord(OfVersion(1, 2, record), record.key);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, record);
 }

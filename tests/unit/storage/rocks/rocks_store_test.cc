@@ -5,7 +5,11 @@
 #include <filesystem>
 #include <string>
 
+#include "storage/base/byte_codec.h"
+#include "storage/base/checksum.h"
+#include "storage/base/limits.h"
 #include "storage/quota_store.h"
+#include "storage/rocks/record_codec.h"
 #include "storage/rocks/stored_value.h"
 #include "tests/testing/full_disk_env.h"
 #include "tests/unit/storage/rocks/rocks_fixture.h"
@@ -79,6 +83,57 @@ TEST_F(RocksStoreTest, ABlobOfAnEarlierArtifactNeedNotComeAgain) {
   ASSERT_TRUE(store().Put(context_, second.record, {}).ok());
   ASSERT_TRUE(store().Remove(context_, first.record.key).ok());
   ExpectStored(second);
+}
+
+TEST_F(RocksStoreTest, AHitBringsASmallBinaryAlong) {
+  const MadeArtifact small = MakeArtifact("small", kInlinedBinaryBytesMax);
+  const MadeArtifact large = MakeArtifact("large", kInlinedBinaryBytesMax + 1);
+  for (const MadeArtifact& made : {small, large}) ASSERT_TRUE(Put(made).ok());
+  const auto found = store().Get(context_, small.record.key);
+  ASSERT_TRUE(found.ok() && found->binary);
+  EXPECT_EQ(found->binary->digest(), small.blobs.back().digest());
+  EXPECT_FALSE(store().Get(context_, large.record.key)->binary);
+  ExpectStored(small);
+  ExpectStored(large);
+}
+
+TEST_F(RocksStoreTest, ASmallBinaryCountsWithItsRecord) {
+  const MadeArtifact made = MakeArtifact("small");
+  ASSERT_TRUE(Put(made).ok());
+  ASSERT_TRUE(Put(made).ok());
+  EXPECT_GT(store().Stats().stored_bytes, 2 * made.blobs.back().size_bytes());
+  ASSERT_TRUE(store().Remove(context_, made.record.key).ok());
+  EXPECT_EQ(store().Stats().stored_bytes, 0u);
+}
+
+TEST_F(RocksStoreTest, ARecordOfAnEarlierVersionIsAHitWithoutItsBinary) {
+  const MadeArtifact made = MakeArtifact("old");
+  ASSERT_TRUE(Put(made).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    std::string old = *EncodeRecord(made.record);
+    old.resize(old.size() - sizeof(uint32_t) - sizeof(uint64_t));  // no binary, the checksum
+    old[0] = 2;
+    ByteWriter writer;
+    writer.Raw(old);
+    writer.Number(Checksum64(old));
+    batch.Put(RocksFamily::kArtifacts, made.record.key.Bytes(), CompressValue(writer.bytes()));
+  });
+  const auto found = store().Get(context_, made.record.key);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_FALSE(found->binary);
+  ExpectStored(made);
+}
+
+TEST_F(RocksStoreTest, ARecordWithAnotherBinaryIsDataLossOnceThenAMiss) {
+  const MadeArtifact made = MakeArtifact("damaged");
+  ASSERT_TRUE(Put(made).ok());
+  Tamper([&](RocksDatabase::Batch& batch) {
+    batch.Put(RocksFamily::kArtifacts, made.record.key.Bytes(),
+              CompressValue(*EncodeRecord(made.record, "another binary")));
+  });
+  EXPECT_EQ(RecordCode(made.record.key), StatusCode::kDataLoss);
+  EXPECT_EQ(RecordCode(made.record.key), StatusCode::kNotFound);
+  EXPECT_EQ(store().Stats().quarantined, 1u);
 }
 
 TEST_F(RocksStoreTest, ABlobThatNoStageNamesIsNotStored) {
