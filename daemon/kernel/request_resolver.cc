@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -80,8 +81,10 @@ absl::Status CanonicalizeHeaders(std::vector<SourceHeader>& headers) {
 
 absl::Status RequestResolver::CheckBackend(const Target& target) const {
   // Known even where no toolchain for them is here: then the catalog says so.
-  std::set<std::string> known = {"cuda", "hip", "spirv"};
-  if (known.count(target.backend) != 0) return CheckArchitecture(target);
+  constexpr std::string_view kKnown[] = {"cuda", "hip", "spirv"};
+  const bool is_known = std::count(std::begin(kKnown), std::end(kKnown), target.backend) != 0;
+  if (is_known) return CheckArchitecture(target);
+  std::set<std::string> known(std::begin(kKnown), std::end(kKnown));
   for (const auto& toolchain : catalog_.List()) {
     for (const auto& backend : toolchain->backends) known.insert(backend.backend);
   }
