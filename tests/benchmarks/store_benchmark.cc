@@ -9,8 +9,9 @@
 //       memory, for any entries, and for a bare gRPC echo of the same sizes; how many hits there
 //       were
 //   store_benchmark --full FOLDER
-//       {"half": {"hit_us": …, "put_us": …}, "full": {…}}: the 99th percentile in a store at half
-//       its limit, and at its limit, where puts evict
+//       {"half": {"hit_us": …, "put_us": …, "cpu_us": …, "entries": …}, "full": {…}}: the 99th
+//       percentile in a store at half its limit, and at its limit, where puts evict; the processor
+//       time of a hit or a put with what it causes, and how many entries there are
 //   store_benchmark --echo-server SOCKET
 //       the other end of the echo
 
@@ -22,6 +23,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -75,6 +77,11 @@ double MicrosOf(const std::function<void()>& call) {
   call();
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
       .count();
+}
+
+// What this process has taken.
+double CpuMicros() {
+  return 1e6 * static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
 }
 
 v1::CompileRequest FirstRequest(const std::string& path) {
@@ -227,6 +234,7 @@ nlohmann::json Measure(const std::string& path, uint64_t bytes_max) {
     }
   });
   std::vector<double> puts;
+  const double cpu = CpuMicros();
   for (; puts.size() < kPuts; ++count) {
     const MadeArtifact made = Entry(count);
     puts.push_back(MicrosOf([&] { Check(store.Put({}, made.record, made.blobs)); }));
@@ -234,7 +242,11 @@ nlohmann::json Measure(const std::string& path, uint64_t bytes_max) {
   }
   is_over = true;
   reader.join();
-  return {{"hit_us", Percentile(hits, 99)}, {"put_us", Percentile(puts, 99)}};
+  const double cpu_us = (CpuMicros() - cpu) / static_cast<double>(hits.size() + puts.size());
+  return {{"hit_us", Percentile(hits, 99)},
+          {"put_us", Percentile(puts, 99)},
+          {"cpu_us", cpu_us},
+          {"entries", store.Stats().artifacts}};
 }
 
 void Full(const std::string& folder) {
