@@ -326,6 +326,17 @@ def test_uses_are_told_with_the_next_call_or_at_the_end(daemon, client):
     assert uses(daemon) == before + 2
 
 
+def test_the_command_reads_there_before_it_asks(daemon, tmp_path):
+    source = tmp_path / "kernel.ptx"
+    source.write_text(f"{PTX}// by the command\n")
+    compiles = ("compile", source, "--kind", "ptx", "--target", "cuda:90", "-o", tmp_path / "out")
+    first, stats = daemon.kiln(*compiles), json.loads(daemon.kiln("stats", "--json").out)
+    content = (tmp_path / "out" / "kernel.cubin").read_bytes()
+    second, later = daemon.kiln(*compiles), json.loads(daemon.kiln("stats", "--json").out)
+    assert (first.code, second.code) == (0, 0) and (tmp_path / "out" / "kernel.cubin").read_bytes() == content
+    assert (later["requests"], later["hot_uses"]) == (stats["requests"], stats["hot_uses"] + 1)
+
+
 def told(client):
     return kernel_service_pb2.NoteUsesRequest.FromString(client._hot.take_uses()).keys
 
