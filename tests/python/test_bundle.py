@@ -210,7 +210,7 @@ def test_a_damaged_key_in_the_list_hides_no_other_and_is_named(bundle, key, othe
         assert refused.code == 2 and "no Ed25519 public key stands at line 1)" in refused.error, refused
         keys.write_bytes(damaged + public_keys(key))
         assert other.kiln("import", bundle).code == 0
-        warnings = [line for line in other.log.read_text().splitlines() if "the list of trusted keys" in line]
+        warnings = [line for line in other.log.read_text().splitlines() if "the trusted keys file has lines" in line]
         assert len(warnings) == 2 and all("where=\"line 1\"" in line and str(keys) in line for line in warnings), warnings
 
 
