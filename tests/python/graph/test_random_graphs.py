@@ -4,12 +4,14 @@ The tolerance is in tests/testing/random_segments/comparison.py. KILN_TEST_RANDO
 """
 
 import json
+import pathlib
 import subprocess
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+from onnx_nodes.compilers import spirv
 from places import BINARIES
 from random_segments.comparison import Tolerances
 from random_segments.drawing import drawn, examples
@@ -87,6 +89,15 @@ def test_triton_ir_computes_what_numpy_does(tmp_path):
     answers = [runner.answer(segment) for segment in made]
     runner.close()
     for segment, buffers in zip(made, run_triton(made, answers, tmp_path), strict=True):
+        assert Tolerances(segment).differences(buffers) == [], segment
+
+
+@pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
+def test_opencl_kernels_compute_what_numpy_does(tmp_path):
+    """As SPIR-V, by Intel's runtime on this CPU."""
+    made = drawn(15, 30)
+    for segment, buffers in zip(made, spirv(made, tmp_path), strict=True):
+        assert not isinstance(buffers, str), (buffers, segment)
         assert Tolerances(segment).differences(buffers) == [], segment
 
 

@@ -22,11 +22,11 @@ std::string ExplanationOf(const Segment& segment, CostModel model = {}) {
   return Explain(segment, plan);
 }
 
-// [4096, 1024] times [1024, 60], the left factor computed by `op`.
-std::string ProductAfter(const std::string& op) {
+// [4096, 1024] times [1024, columns], the left factor computed by `op`.
+std::string ProductAfter(const std::string& op, int64_t columns = 60) {
   SegmentMaker maker;
   const int x = maker.Add(op, {maker.Input({4096, 1024})});
-  maker.Output(maker.Add("MatMul", {x, maker.Input({1024, 60})}));
+  maker.Output(maker.Add("MatMul", {x, maker.Input({1024, columns})}));
   return ExplanationOf(maker.segment());
 }
 
@@ -34,6 +34,20 @@ TEST(CostModelTest, WhatIsCheapIsComputedAgainForEachColumnAndWhatIsNotIsInMemor
   EXPECT_THAT(ProductAfter("Neg"), HasSubstr("fused: Neg (0) into MatMul (1)"));
   EXPECT_THAT(ProductAfter("Tanh"), AllOf(HasSubstr("apart: Tanh (0) into MatMul (1): score -"),
                                           HasSubstr(", work -82.5 MB")));
+}
+
+TEST(CostModelTest, NothingIsComputedAgainForEachOfManyColumns) {
+  EXPECT_THAT(ProductAfter("Tanh", 4096),
+              HasSubstr("apart: Tanh (0) into MatMul (1): would compute each element 4096 times"));
+}
+
+TEST(CostModelTest, AProductsGridIsThatOfItsResult) {
+  SegmentMaker maker;
+  const int x = maker.Input({64, 64});
+  maker.Output(maker.Add("Add", {maker.Add("MatMul", {x, x}), maker.Input({8, 64, 64})}));
+  EXPECT_THAT(ExplanationOf(maker.segment()),
+              HasSubstr("apart: MatMul (0) into Add (1): the consumer does not read each element "
+                        "once, in order"));
 }
 
 // The sum of so many matrices, transposed.
