@@ -39,7 +39,7 @@ def run(folder, root, *attacks, site=None, **variables):
 
 
 def without_count(answer):
-    return {name: value for name, value in answer.items() if name != "served"}
+    return {name: value for name, value in answer.items() if name not in ("served", "found")}
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,20 @@ def test_values_that_a_program_changes_decide_the_result(answers, change):
 def test_kernels_of_a_changed_triton_are_not_shared(answers):
     stock, *with_kiln, afterwards = (one["none"] for one in answers)
     assert [one["made"] for one in (*with_kiln, afterwards)] == [stock["made"]] * 3 and afterwards["served"] == len(stock["made"])
+
+
+def test_a_kernel_that_is_found_warns_as_one_that_is_lowered(other_daemon, tmp_path):
+    """The first job keeps it, which itself says nothing. The last one makes errors of warnings."""
+    actions = [f"warnings: {action}" for action in ("ignore", "always", "error")]
+    stock = run(tmp_path, None, *actions)
+    with other_daemon:
+        with_kiln = run(tmp_path, other_daemon.root, *actions)
+    ignored, said, raised = (stock[action] for action in actions)
+    assert not ignored["seen"] and {category for _, category, *_ in said["seen"]} == {"UserWarning"}, stock
+    assert {os.path.basename(file) for _, _, file, _ in said["seen"]} == {"core.py", "attacked_job.py"}, said
+    assert "UserWarning" in raised["made"], raised
+    assert [without_count(with_kiln[action]) for action in actions] == [without_count(stock[action]) for action in actions]
+    assert [with_kiln[action]["found"] for action in actions] == [0, 1, 0], with_kiln
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ import sys
 import traceback
 import types
 import unittest.mock
+import warnings
 
 import blind_ptxas  # noqa: F401
 import triton
@@ -62,6 +63,14 @@ def folded(p):
 def printing(p):
     tl.static_print("it is lowered")
     tl.store(p, 1.0)
+
+
+@triton.jit
+def warning(p):
+    """Warns where Triton has its code, and where this is."""
+    places = tl.arange(0, 16)
+    values = tl.load(p + places).to(tl.int32) << 40
+    tl.store(p + places, values, mask=(values > 0) and (places > 1))
 
 
 def compiled(kernel, **options):
@@ -223,6 +232,20 @@ def with_a_list():
         return str(error)
 
 
+def with_warnings(action):
+    """Python's memory of what it has said must not decide what is kept for others, so the first job ignores all."""
+    def compile_with_warnings():
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter(action)
+            try:
+                return compiled(warning)
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
+            finally:
+                seen.extend([str(one.message), one.category.__name__, one.filename, one.lineno] for one in said)
+    return compile_with_warnings
+
+
 def with_few_descriptors(free):
     def compile_with_few():
         if "TRITON_CACHE_MANAGER" in os.environ:
@@ -267,23 +290,26 @@ ATTACKS = {
     "an exchanged file": with_an_exchanged_file,
     "a list": with_a_list,
     "a print": lambda: compiled(printing),
+    **{f"warnings: {action}": with_warnings(action) for action in ("ignore", "always", "error")},
     **{f"{free} free descriptors": with_few_descriptors(free) for free in range(2, 6)},
 }
 
 
 def served():
+    """How many kernels the daemon gave, and how many of these were found before they were lowered."""
     if "kiln.triton" not in sys.modules:
-        return 0
+        return 0, 0
     import kiln
     report = kiln.report()
-    return report.compiled + report.joined + sum(report.hits.values())
+    return report.compiled + report.joined + sum(report.hits.values()), report.hits.get("own", 0)
 
 
 def run(attack):
     os.environ["TRITON_CACHE_DIR"] += f"/{attack}"
     with contextlib.redirect_stdout(io.StringIO()) as said:
         made = ATTACKS[attack]()
-    return {"made": made, "seen": seen, "said": said.getvalue(), "served": served()}
+    given, found = served()
+    return {"made": made, "seen": seen, "said": said.getvalue(), "served": given, "found": found}
 
 
 def main():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 import triton
 
 from kiln import _process
-from kiln._plugin import announcement, basedirs, eligibility, identity, own, source_dependencies
+from kiln._plugin import announcement, basedirs, eligibility, identity, lowering_warnings, own, source_dependencies
 from kiln._plugin.attempt import attempt
 from kiln._plugin.manifest import manifest_of
 from kiln._plugin.service import Declined, service
@@ -26,7 +26,8 @@ from kiln._report import counters
 if TYPE_CHECKING:
     from kiln.artifact import Artifact
 
-_SECONDS = "kiln.seconds"  # how long the compile took; not a file of Triton's
+# Not files of Triton's: how long the compile took, and what lowering warned of.
+_SECONDS, _WARNINGS = "kiln.seconds", "kiln.warnings"
 _ANSWERS_MAX = 256
 # Before this version Triton runs the machine's linker for AMD; Triton's key has only its version.
 _LINKS_BY_ITSELF = (3, 5)
@@ -66,10 +67,12 @@ class Groups:
             if found and name in found:
                 seconds = float(found.pop(_SECONDS, b"0"))
                 if all(map(_is_file_name, found)):
+                    lowering_warnings.say_again(found.pop(_WARNINGS, b""))
                     counters().answered("hit", "own", time.monotonic() - started, seconds)
                     service(self._settings).note_own_hit(seconds, sum(map(len, found.values())))
                     return key, found
         counters().add(time.monotonic() - started)
+        lowering_warnings.begin()
         return key, None
 
     def keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]], is_asked_for: bool) -> None:
@@ -77,15 +80,16 @@ class Groups:
         nothing is kept. is_asked_for: this Triton has the hook, so only a kernel with a noted answer may be kept."""
         has_answer = folder in self._answers
         artifact = self._answers.pop(folder, None)
+        warned = lowering_warnings.end(lambda file: basedirs.name_in_key(file, asked[1], self._settings) or file)
         try:
             if key and (has_answer or not is_asked_for):
                 with attempt(f"to keep {name} by Triton's key", _FORESEEN):
-                    self._keep(key, folder, name, asked, contents, artifact)
+                    self._keep(key, folder, name, asked, contents, artifact, warned)
         finally:
             announcement.end()
 
     def _keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]],
-              artifact: "Optional[Artifact]") -> None:
+              artifact: "Optional[Artifact]", warned: bytes) -> None:
         if artifact is not None and not asked[1].debug:  # it may have its name in the key without its folders
             contents = {file: basedirs.rewritten_text(content, self._settings) if isinstance(content, str) else content
                         for file, content in contents.items()}
@@ -101,6 +105,9 @@ class Groups:
         else:
             kept = {file: _output(artifact, file, content) or content for file, content in files.items()}
             kept[_SECONDS] = str(artifact.provenance.compile_seconds).encode()
+        if warned:
+            kept[_WARNINGS] = warned
+        if artifact is not None:
             if (manifest := manifest_of(self._settings)) is not None:
                 manifest.add_own(key, kept)
         service(self._settings).connect()

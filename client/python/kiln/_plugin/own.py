@@ -15,7 +15,7 @@ from triton import knobs
 from kiln._plugin import identity
 
 BYTES_MAX = 16 << 20  # of one entry
-_FORMAT = 3  # of the keys, and of what is under them
+_FORMAT = 4  # of the keys, and of what is under them
 
 
 def key_of(what: str, **decides: Any) -> bytes:
