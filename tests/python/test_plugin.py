@@ -1,5 +1,6 @@
 """kiln.triton in jobs that compile with Triton: what they leave behind is what they would have left behind without it."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+import processes
 from daemon import Daemon, Programs
 from job import Job
 from places import BINARIES, DESCRIPTIONS, ROOT, VERSIONS
@@ -811,12 +813,19 @@ def test_threads_ask_at_once_without_grpc(daemon, newest, tmp_path):
         assert job.report()["local"] == {} and "grpc" not in job.run("state")["modules"]
 
 
-def test_where_no_thread_and_no_process_can_start_the_daemon_compiles(daemon, newest, tmp_path):
+@pytest.mark.parametrize("bound", ["RLIMIT_NPROC", "pids.max"])
+def test_where_no_thread_and_no_process_can_start_the_daemon_compiles(daemon, newest, tmp_path, bound):
     """Triton cannot: it runs the ptxas."""
-    with Job(tmp_path, newest, daemon.root) as job:
-        job.compile("vector_add", num_stages=60)
-        job.run("no more processes")
-        assert "hash" in job.compile("vector_add", num_stages=61)
+    first = 60 if bound == "RLIMIT_NPROC" else 62
+    with Job(tmp_path, newest, daemon.root) as job, contextlib.ExitStack() as bounds:
+        job.compile("vector_add", num_stages=first)
+        if bound == "RLIMIT_NPROC":
+            job.run("no more processes")
+        else:
+            threads = len(os.listdir(f"/proc/{job.process.pid}/task"))
+            bounds.enter_context(processes.bounded(job.process.pid, "pids", ("pids.max", "pids.max"), threads))
+            job.run("no thread")
+        assert "hash" in job.compile("vector_add", num_stages=first + 1)
         assert len(job.run("autotune", blocks=[64, 128, 256], size=4100)["launched"]) == 7
         report = job.report()
     assert report["local"] == {} and served(report) == 8, (report, job.log)
@@ -1043,6 +1052,20 @@ def test_require_names_the_nearest_and_what_differs(other_daemon, newest, tmp_pa
     assert "(target: asked cuda:80:32, stored cuda:90:32)" in target, target
     assert "nothing of that name is known to be stored\n  To have it stored: " in nothing, nothing
     assert all(words in message for words in ("kiln record", "kiln warm")), message
+
+
+def test_require_fits_one_screen(other_daemon, newest, tmp_path):
+    """A kernel with every option that Triton takes, which differs in all of them from what is stored."""
+    options = {"num_stages": 5, "num_warps": 8, "maxnreg": 96, "enable_fp_fusion": False, "launch_pdl": True, "launch_cooperative_grid": True,
+               "default_dot_input_precision": "ieee", "sanitize_overflow": False,
+               "max_num_imprecise_acc_default": 7, "ptx_options": "--opt-level 2 --verbose " * 20}
+    with other_daemon as own, Job(tmp_path, newest, own.root, cache="first") as job:
+        assert "hash" in job.compile("vector_add"), job.log
+        with Job(tmp_path, newest, own.root, cache="second", KILN_MODE="require") as strict:
+            message = strict.compile("vector_add", **options)["message"]
+    lines = f"kiln.errors.CacheMissError: {message}".split("\n")
+    assert sum(-(-len(line) // 80) for line in lines) <= 24, message
+    assert "num_stages=5" in message and "more)" in message and "To have it stored: " in message, message
 
 
 def test_require_takes_what_is_there(daemon, newest, tmp_path):

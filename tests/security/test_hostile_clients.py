@@ -13,6 +13,7 @@ import time
 import pytest
 
 import http2
+import processes
 from daemon import STOP_SECONDS_MAX, Daemon
 from places import CUDA, DESCRIPTIONS
 from kiln._connection import Connection, request_frame
@@ -49,38 +50,8 @@ def victim(programs, folder, record_property):
         record_property("peak_bytes", memory_of(daemon, "VmHWM"))  # for tests/benchmarks/run
 
 
-class ControlGroup:
-    """Bounds a process, in the kernel's words for either version of control groups."""
-
-    def __init__(self, controller, limit, value):
-        is_unified = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
-        self.folder = pathlib.Path("/sys/fs/cgroup") / ("" if is_unified else controller) / f"kiln-test-{os.getpid()}"
-        try:
-            self.folder.mkdir()
-            (self.folder / limit[is_unified]).write_text(str(value))
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()
-            pytest.skip(f"no control group for {controller} can be made here: {error}")
-
-    def add(self, pid):
-        (self.folder / "cgroup.procs").write_text(str(pid))
-
-    def remove(self):
-        """Once its processes have ended or left."""
-        for pid in (self.folder / "cgroup.procs").read_text().split():
-            (self.folder.parent / "cgroup.procs").write_text(pid)
-        self.folder.rmdir()
-
-
-@contextlib.contextmanager
 def bounded(daemon, controller, limit, value):
-    group = ControlGroup(controller, limit, value)
-    try:
-        group.add(daemon.pid)
-        yield
-    finally:
-        group.remove()
+    return processes.bounded(daemon.pid, controller, limit, value)
 
 
 def in_a_small_group(daemon):

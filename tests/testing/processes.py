@@ -1,7 +1,11 @@
-"""Programs that tests run."""
+"""Programs that tests run, and what bounds them."""
 
+import contextlib
 import os
+import pathlib
 import subprocess
+
+import pytest
 
 
 class CheckedProcess(subprocess.Popen):
@@ -19,3 +23,37 @@ class CheckedProcess(subprocess.Popen):
         output, _ = self.communicate()
         assert self.returncode == 0, output
         return output
+
+
+class ControlGroup:
+    """Bounds processes. limit: the name of the bound in version 1, in version 2. Skips the test where no group can be made."""
+
+    def __init__(self, controller, limit, value):
+        is_unified = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
+        self.folder = pathlib.Path("/sys/fs/cgroup") / ("" if is_unified else controller) / f"kiln-test-{os.getpid()}"
+        try:
+            self.folder.mkdir()
+            (self.folder / limit[is_unified]).write_text(str(value))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+            pytest.skip(f"no control group for {controller} can be made here: {error}")
+
+    def add(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def remove(self):
+        """Once its processes have ended or left."""
+        for pid in (self.folder / "cgroup.procs").read_text().split():
+            (self.folder.parent / "cgroup.procs").write_text(pid)
+        self.folder.rmdir()
+
+
+@contextlib.contextmanager
+def bounded(pid, controller, limit, value):
+    group = ControlGroup(controller, limit, value)
+    try:
+        group.add(pid)
+        yield
+    finally:
+        group.remove()

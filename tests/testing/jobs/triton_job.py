@@ -160,6 +160,10 @@ def allow_no_more_processes():
         rights[0] &= ~(1 << 21 | 1 << 24)  # CAP_SYS_ADMIN, CAP_SYS_RESOURCE
         assert libc.capset(process, rights) == 0
     resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    return check_that_no_thread_starts()
+
+
+def check_that_no_thread_starts():
     try:
         threading.Thread(target=int).start()
     except RuntimeError:
@@ -624,7 +628,7 @@ def unloadable(build):
 
 
 COMMANDS = {
-    "compile": compile_kernel, "cases": cases, "be patient": be_patient, "no more processes": allow_no_more_processes, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
+    "compile": compile_kernel, "cases": cases, "be patient": be_patient, "no more processes": allow_no_more_processes, "no thread": check_that_no_thread_starts, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "forget": forget, "fingerprint": fingerprint,
     "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
     "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
