@@ -66,7 +66,7 @@ def _call(runtime: Any, candidates: Any, buffers: "_Buffers", tuned: Any, title:
 
 def _opened(runtime: Any, made: Compiled, ordinal: int) -> Any:
     from kiln.launch import _Handle
-    document = made.document().encode()
+    document = made.document.encode()
     given = c.Bytes(json=document, json_bytes=len(document), binary=made.binary, binary_bytes=len(made.binary))
     with _Handle("artifact_close") as artifact:
         c.library().call("artifact_open_bytes", ctypes.byref(given), ctypes.byref(artifact), kernel=made.name)
