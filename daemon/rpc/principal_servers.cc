@@ -44,9 +44,6 @@ void SetLimits(grpc::ServerBuilder& builder, milliseconds silent_time) {
   // Also ends connections whose client never completes its preface.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              static_cast<int>(silent_time.count()));
-  grpc::ResourceQuota quota;
-  quota.Resize(limits::kPrincipalBufferBytesMax);
-  builder.SetResourceQuota(quota);
 }
 
 // Reflection is the only service that takes threads: at least one for each server.
@@ -96,6 +93,7 @@ struct PrincipalServers::Server {
                                  : MakeOwnService(parts, actions, principal)) {
     grpc::ServerBuilder builder;
     SetLimits(builder, parts.silent_time);
+    builder.SetResourceQuota(quota);
     builder.RegisterService(kernel.get());
     if (!principal.is_admin || !CanHaveThread()) {
       builder.SetOption(std::make_unique<WithoutReflection>());
@@ -115,6 +113,7 @@ struct PrincipalServers::Server {
   const std::unique_ptr<grpc::Service> admin;
   const std::unique_ptr<grpc::CallbackGenericService> other_methods =
       std::make_unique<OtherMethods>();
+  grpc::ResourceQuota quota;  // of PrincipalServers::ShareBuffers
   // After the services, which it uses until it is destroyed.
   std::unique_ptr<grpc::Server> server;
   size_t connections = 0;
@@ -146,6 +145,7 @@ absl::Status PrincipalServers::Serve(UniqueFd connection, const Principal& princ
   }
   KILN_ASSIGN_OR_RETURN(Server* const server, FindOrStart(principal));
   ++server->connections;
+  ShareBuffers();
   grpc::AddInsecureChannelFromFd(server->server.get(), connection.Release());
   return absl::OkStatus();
 }
@@ -178,7 +178,19 @@ std::unique_ptr<PrincipalServers::Server> PrincipalServers::TakeIdle() {
 void PrincipalServers::OnClosed(const Principal& principal) {
   const MutexLock lock(mutex_);
   const auto found = servers_.find(principal);
-  if (found != servers_.end()) --found->second->connections;
+  if (found == servers_.end()) return;
+  --found->second->connections;
+  ShareBuffers();
+}
+
+void PrincipalServers::ShareBuffers() {
+  const auto connected = std::ranges::count_if(
+      servers_, [](const auto& server) { return server.second->connections > 0; });
+  const size_t each = std::max(limits::kRequestBufferBytesMax / std::max<size_t>(connected, 1),
+                               limits::kPrincipalBufferBytesMin);
+  for (const auto& [principal, server] : servers_) {
+    server->quota.Resize(each + server->connections * limits::kConnectionBufferBytesMax);
+  }
 }
 
 void PrincipalServers::SetServing(bool is_serving) {

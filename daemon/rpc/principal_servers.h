@@ -40,6 +40,8 @@ class PrincipalServers final : public ConnectionSink {
   absl::StatusOr<Server*> FindOrStart(const Principal& principal) KILN_REQUIRES(mutex_);
   // One without a connection, taken out; null where all have some.
   std::unique_ptr<Server> TakeIdle() KILN_REQUIRES(mutex_);
+  // Divides what gRPC may buffer among those that have a connection.
+  void ShareBuffers() KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
   const AdminActions& actions_;

@@ -83,8 +83,12 @@ inline constexpr size_t kDescriptorsKept = 8'192;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
 // Uids with a server at the same time. A server without connections makes room for a new uid.
 inline constexpr size_t kPrincipalsMax = 256;
-// What gRPC buffers of a principal's requests; it ends calls beyond that.
-inline constexpr size_t kPrincipalBufferBytesMax = kGiB / 4;
+// What gRPC buffers of requests; it ends calls beyond that. Principals with a connection share it
+// in equal parts, but each has kPrincipalBufferBytesMin: room for a few of the largest requests.
+inline constexpr size_t kRequestBufferBytesMax = kGiB / 4;
+inline constexpr size_t kPrincipalBufferBytesMin = kGiB / 16;
+// What gRPC may take besides for each connection: an idle one takes half.
+inline constexpr size_t kConnectionBufferBytesMax = 32 * kKiB;
 // They read the requests of the light protocol and answer its hits.
 inline constexpr int kLightThreads = 4;
 // Requests that one connection starts before others have their turn.
@@ -189,7 +193,7 @@ inline constexpr size_t kDecisionLogBytesMax = 640;
 
 // --- Queue ---
 inline constexpr size_t kQueueLengthDefault = 20'000;
-inline constexpr size_t kQueueBytesMax = kGiB;
+inline constexpr size_t kQueueBytesMax = kGiB / 4;
 // Memory that compiles leave available, by estimate.
 inline constexpr uint64_t kFreeMemoryBytesDefault = kGiB / 2;
 // The estimate for a compile before any measurement. Triton takes 30 to 300 MB.

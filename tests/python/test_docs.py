@@ -1,5 +1,6 @@
 """The documents: lines are wrapped, cells are short, links resolve, and the tests that are named exist."""
 
+import contextlib
 import functools
 import pathlib
 import re
@@ -88,3 +89,17 @@ def test_comments_begin_with_their_subject():
     dangling = [f"{path.relative_to(ROOT)}:{number}: {line.strip()}" for path in sources
                 for number, line in enumerate(path.read_text().splitlines(), 1) if DANGLING.search(line)]
     assert not dangling, "\n".join(dangling)
+
+
+def test_the_ceiling_of_memory_is_the_sum_of_limits():
+    limits = (ROOT / "storage/base/limits.h").read_text()
+    values = {"size_t": int}
+    for name, value in re.findall(r"inline constexpr size_t (k\w+) = ([^;]+);", limits):
+        with contextlib.suppress(NameError, SyntaxError):  # those that others than these decide
+            values[name] = int(eval(value.replace("'", "").replace("{", "(").replace("}", ")"), {}, values))
+    names = ("kUnreadBytesMax", "kLightRequestBytesMax", "kRequestBufferBytesMax", "kQueueBytesMax")
+    parts = [*(values[name] for name in names), values["kConnectionsMax"] * values["kConnectionBufferBytesMax"]]
+    text = (ROOT / "docs/reference.md").read_text().partition("**Memory.**")[2]
+    told = [int(number) for number in re.findall(r"\| (\d+) \|\n", text.partition("Each attack")[0])]
+    assert sorted(told)[2:] == sorted(part >> 20 for part in parts), (told, parts)
+    assert f"{sum(told) / 1024:.1f} GiB" in text and f"{values['kPrincipalBufferBytesMin'] >> 20} MiB more" in text, sum(told)

@@ -1,12 +1,15 @@
 """What a user of the socket can take away from the others: memory, places, threads. Each test is the attack; it sends a few megabytes."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
+import json
 import os
 import pathlib
 import resource
 import socket
 import struct
+import subprocess
 import tempfile
 import time
 
@@ -26,6 +29,7 @@ MIB = 1 << 20
 # As docs/reference.md has it.
 MEMORY_MAX = 600_000_000
 GROUP_BYTES = 1024 * MIB
+QUEUE_BYTES_MAX = 256 * MIB
 CONNECTIONS_MAX = 10_240
 CONNECTIONS_OF_ONE_USER_MAX = 8_192
 DESCRIPTORS_KEPT = 8_192  # that connections leave
@@ -151,6 +155,61 @@ def test_requests_without_an_end(victim):
         for connection in connections:
             connection.close()
         await_memory(victim, before + 100 * MIB)
+
+
+@pytest.mark.slow
+@needs_root
+def test_requests_without_an_end_of_several_users(victim):
+    """Each of them had as much as one alone."""
+    before = memory_of(victim)
+    with in_a_small_group(victim), contextlib.ExitStack() as opened:
+        connections = [opened.enter_context(connect(victim, uid=FIRST_UID + index)) for index in range(4)]
+        assert all(map(is_served, connections))
+        with concurrent.futures.ThreadPoolExecutor(len(connections)) as pool:
+            list(pool.map(lambda one: http2.send_without_end(one, "/kiln.v1.KernelService/Compile", 12, 16 * MIB), connections))
+        assert memory_of(victim, "VmHWM") < MEMORY_MAX
+        assert victim.kiln("stats").code == 0
+        for connection in connections:
+            connection.close()
+        await_memory(victim, before + 100 * MIB)
+
+
+@pytest.mark.slow
+@needs_root
+def test_a_queue_full_of_large_sources(first_daemon, folder, record_property):
+    """Of three users, who together send more than the queue takes. There might have been 1 GiB of them."""
+    source = "module { tt.func public @k(%x: !tt.ptr<i32>) { tt.return } }"
+
+    def send(index):
+        """Of the first one the compiler takes longer than the others take to come."""
+        steps = "".join(f"%{step} = math.sin %{step - 1} : f32\n" for step in range(1, 20_000))
+        slow = f"module {{ tt.func public @k(%x: !tt.ptr<f32>) {{ %0 = tt.load %x : !tt.ptr<f32>\n{steps}tt.store %x, %19999 : !tt.ptr<f32>\ntt.return }} }}"
+        lines = [json.dumps({"name": "k", "target": "cuda:90", "source": f"{source}\n// {index} {number} {'x' * 6 * MIB}"}) for number in range(10)]
+        (folder / f"{index}.jsonl").write_text("\n".join(lines if index else [json.dumps({"name": "k", "target": "cuda:90", "source": slow})]))
+        (folder / f"{index}").mkdir()
+        os.chown(folder / f"{index}", FIRST_UID + index % 3, -1)
+        command = daemon.kiln_command("compile", "--requests", folder / f"{index}.jsonl", "-o", folder / f"{index}")
+        with open(folder / f"{index}.log", "w") as log:
+            return subprocess.Popen(command, env=daemon.environment(), user=FIRST_UID + index % 3, stdout=log, stderr=log)
+
+    def queued_bytes():
+        return daemon.kiln("stats", "--json").objects()[0]["queued_bytes"]
+
+    with first_daemon.beside(folder, KILN_SOCKETS_MODE="0666", KILN_WORKERS_SLOTS="1") as daemon:
+        (folder / "small.mlir").write_text(source)
+        assert daemon.kiln("compile", folder / "small.mlir", "--target", "cuda:90", "-o", folder).code == 0  # what compiles has been started
+        before = memory_of(daemon)
+        with in_a_small_group(daemon):
+            senders = [send(index) for index in range(9)]
+            deadline = time.monotonic() + 120
+            while queued_bytes() < QUEUE_BYTES_MAX // 2:
+                assert time.monotonic() < deadline, "\n".join(path.read_text() for path in folder.glob("*.log"))
+            record_property("peak_bytes", memory_of(daemon, "VmHWM"))
+            assert memory_of(daemon, "VmHWM") < MEMORY_MAX
+            for sender in senders:
+                sender.kill()
+                sender.wait()
+            await_memory(daemon, before + 100 * MIB)
 
 
 def own_calls(count):
