@@ -168,6 +168,8 @@ class Daemon:
         return subprocess.Popen(
             self.kiln_command(*arguments),
             env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            # Where the tests run in the background, a shell has them, and what they start, pass over the signal.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
 

@@ -23,10 +23,11 @@ constexpr auto kAskAgainTime = std::chrono::milliseconds(500);
 constexpr auto kWaitLineTime = std::chrono::seconds(10);
 constexpr size_t kNamesShownMax = 16;
 
-// It says nothing of the request: the daemon is away, or has no time.
+// It says nothing of the request: the daemon is away, ends (and cancels its calls), or has no time.
 bool IsOfTheMoment(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
+         absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
+         absl::IsPermissionDenied(status);
 }
 
 // How many requests there are of a kind, and the names of the first. A manifest may have millions.

@@ -342,6 +342,27 @@ TEST_F(CommandLineTest, WarmWantsNoStageBack) {
   EXPECT_THAT(wanted.at("hip:gfx942"), ElementsAre());
 }
 
+TEST_F(CommandLineTest, AWaitGoesOnWhereADaemonThatEndsCancelsItsCall) {
+  const auto answer = [](FakeKernelService::Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      v1::CompileStreamResponse response;
+      response.set_id(request.id());
+      *response.mutable_response() = AnswerTo(request.request());
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  daemon_.kernels().on_stream = [&](FakeKernelService::Stream* stream) {
+    return daemon_.kernels().streams == 1 ? grpc::Status(grpc::StatusCode::CANCELLED, "")
+                                          : answer(stream);
+  };
+  const std::string path = Write("requests.jsonl", R"({"name": "k", "source": "k"})");
+  EXPECT_EQ(Run({"wait", path, "--target", "cuda:90"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "complete: 1 of 1 kernel stored\n");
+  EXPECT_EQ(daemon_.kernels().streams, 2);
+}
+
 TEST_F(CommandLineTest, WarmSaysWhatFailed) {
   FailBadSources();
   const std::string requests = Write("r.jsonl", "{\"name\": \"k\", \"source\": \"bad\"}\n");
