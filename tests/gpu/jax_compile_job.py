@@ -4,8 +4,9 @@
     python jax_compile_job.py OUT.json tune GROUP                a matmul over 18 configurations; another GROUP makes others of them
 
 Writes {"seconds": ..., "again": the same once more in this process, as another program, "longest": the compile that took longest,
-"report": what Kiln did}. With KILN_MODE=off Triton compiles here, one kernel after the other; with `jax_triton` jax-triton lowers, and
-Kiln has no part in it. Another kernel goes before, so that nothing of a process's first compile is counted.
+"assembled": seconds that ptxas took here, "report": what Kiln did}. With KILN_MODE=off Triton compiles here, one kernel after the other;
+with `jax_triton` jax-triton lowers, and Kiln has no part in it. Another kernel goes before, so that nothing of a process's first compile
+is counted.
 """
 
 import functools
@@ -42,7 +43,7 @@ def norm_{0}(x_ptr, columns, out_ptr, BLOCK: tl.constexpr):
 _compile = _compiled._compile
 _one_by_one = os.environ.get("KILN_MODE") == "off"
 AGAIN = 5  # programs, of which the median counts
-seconds = []
+seconds, assembled = [], 0.0
 
 
 def timed_compile(wanted):
@@ -53,8 +54,13 @@ def timed_compile(wanted):
         seconds.append(time.monotonic() - begin)
 
 
+def note_stages(times, **_):
+    global assembled
+    assembled += sum(microseconds for stage, microseconds in times.lowering_stages if stage == "cubin") / 1e6
+
+
 def result_of(whole):
-    return {"seconds": whole, "longest": max(seconds, default=0), "compiles": len(seconds), "report": vars(kiln.report())}
+    return {"seconds": whole, "longest": max(seconds, default=0), "compiles": len(seconds), "assembled": assembled, "report": vars(kiln.report())}
 
 
 def lowered(run, *shapes):
@@ -105,6 +111,7 @@ def lower(folder, capability, count, by="kiln"):
     shape = kernels.shape(512, 1000)
     lowered(program([first]), shape)
     seconds.clear()
+    triton.knobs.compilation.listener = note_stages
     result = result_of(seconds_of(program(every), shape))
     again = [seconds_of(program(every, factor), shape) for factor in range(2, 2 + AGAIN)]
     return {**result, "again": statistics.median(again)}

@@ -159,8 +159,8 @@ def test_a_folder_without_a_toolchain_is_not_added(daemon, place, tmp_path):
         assert "is not used" in answer.error and "said no version" in answer.error and "mend that or" in answer.error
         for words, said in [
                 (["gcc==12"], "triton, nvrtc"),
-                (["cuda==12.9.86"], "nvrtc (CUDA's compiler of C++)"),
-                (["cuda", "--path", tmp_path / "empty"], "nvrtc (CUDA's compiler of C++)"),
+                (["cuda==12.9.86"], "nvrtc (CUDA C++)"),
+                (["cuda", "--path", tmp_path / "empty"], "nvrtc (CUDA C++)"),
                 (["nvrtc==12.9"], "three numbers, as nvrtc==12.9.86"),
                 (["triton==3.6"], "three numbers, as triton==3.6.0")]:
             answer = daemon.kiln("toolchain", "add", *words)
