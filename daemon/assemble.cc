@@ -97,9 +97,7 @@ uint64_t DescriptorsMax() {
 
 int SlotsOf(const Config::Workers& workers) {
   if (workers.slots > 0) return static_cast<int>(workers.slots);
-  // While one worker answers and the next compile is on its way, another has the core.
-  return 1 +
-         CoresWithinQuota(ControlGroups::Find(OsFilesystem(), ""), OsFilesystem(), AffinityCores());
+  return CoresWithinQuota(ControlGroups::Find(OsFilesystem(), ""), OsFilesystem(), AffinityCores());
 }
 
 Jail::Mode JailMode(const Config::Workers& workers) {

@@ -23,7 +23,7 @@ struct Config {
     uint64_t size_bytes = limits::kHotDirectoryBytesDefault;
   };
   struct Workers {
-    int64_t slots = 0;  // 0: one more than the cores that this process may use
+    int64_t slots = 0;  // 0: one for each core that this process may use
     std::chrono::milliseconds compile_time = limits::kCompileTimeDefault;
     std::chrono::milliseconds idle_time = limits::kWorkerIdleTimeDefault;
     int64_t idle_min = limits::kIdleWorkersDefault;

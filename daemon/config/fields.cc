@@ -188,7 +188,7 @@ std::vector<Field> MakeFields() {
            "What the published files in the hot directory may occupy.");
   Section<Config::Workers> workers{"workers", &Config::workers, fields};
   workers.Integer("slots", &Config::Workers::slots, 0, limits::kWorkersMax,
-                  "Compiles at the same time. 0: one more than the cores that the daemon may use.");
+                  "Compiles at the same time. 0: one for each core that the daemon may use.");
   workers.Duration("compile_time", &Config::Workers::compile_time, milliseconds(1000), hours(24),
                    "A compile that takes longer is stopped.");
   workers.Duration(
