@@ -9,18 +9,26 @@ import time
 START_SECONDS_MAX = 120
 
 
+def acting_as(user):
+    """For subprocess: that uid, with no group but its own."""
+    return {} if user is None else {"user": user, "group": user, "extra_groups": []}
+
+
 class Kilnd:
     """With this Python's environment as its toolchain."""
 
-    def __init__(self, bundle, folder):
-        self._bundle, self._folder = bundle, folder
+    def __init__(self, bundle, folder, user=None, *settings):
+        """user: the uid that it runs as, its caller's where there is none. settings: of kilnd --set."""
+        self._bundle, self._folder, self._user = bundle, folder, user
+        self._settings = [word for setting in settings for word in ("--set", setting)]
         self.root = folder / "root"
         self.process = None
 
     def start(self):
         environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder), "KILN_TOOLCHAIN_DIRECTORIES": sys.prefix}
         with open(self._folder / "kilnd.log", "ab") as log:
-            self.process = subprocess.Popen([self._bundle / "bin" / "kilnd", "--root", self.root], env=environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen([self._bundle / "bin" / "kilnd", "--root", self.root, *self._settings], env=environment, stdout=log,
+                                            stderr=log, **acting_as(self._user))
         deadline = time.monotonic() + START_SECONDS_MAX
         while self.stats() is None:
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -40,9 +48,9 @@ class Kilnd:
         self.process.kill()
         self.process.wait()
 
-    def kiln(self, *arguments, seconds=60):
+    def kiln(self, *arguments, seconds=60, user=None):
         return subprocess.run([self._bundle / "bin" / "kiln", "--root", self.root, *arguments], capture_output=True, text=True,
-                              timeout=seconds, check=False)
+                              timeout=seconds, check=False, **acting_as(self._user if user is None else user))
 
     def stats(self):
         done = self.kiln("stats", "--json")

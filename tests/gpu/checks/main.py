@@ -17,6 +17,7 @@ import jax_calls
 import library
 import machine
 import plugin
+import users
 from report import Report
 from setting import TESTS, Setting
 
@@ -28,13 +29,13 @@ PARTS = {
     "autotune": (autotune.autotune, ("triton",)),
     **{part.__name__: (part, ("torch", "triton")) for part in (
         plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
-        plugin.tuned_second, plugin.python)},
+        plugin.tuned_second, plugin.python, users.users)},
     "graph": (graph.graph, ("torch", "triton")),
     "nodes": (graph.nodes, ("torch", "triton")),
     "jax": (jax_calls.jax, ("jax", "triton")),
 }
 GROUPS = {"launch": ["checks", "cost", "autotune"],
-          "plugin": ["kernels", "training", "bundler", "ranks", "killed", "absent", "pool", "tuning", "tuned_second", "python"]}
+          "plugin": ["kernels", "training", "bundler", "ranks", "killed", "absent", "pool", "tuning", "tuned_second", "python", "users"]}
 
 
 def parse():

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from kilnd import Kilnd
+from kilnd import Kilnd, acting_as
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 JOB_SECONDS_MAX = 240
@@ -110,11 +110,14 @@ class Setting:
         # The package is unpacked, not installed: its first process writes the bytecode that pip would have written.
         return {name: value for name, value in {**os.environ, **own, **more}.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
-    def start(self, program, environment, name, *arguments):
+    def start(self, program, environment, name, *arguments, user=None):
         out = self.folder / f"{name}.json"
+        if user is not None:
+            out.touch()
+            os.chown(out, user, user)
         log = open(self.folder / f"{name}.log", "w")
         process = subprocess.Popen([sys.executable, TESTS / program, out, *map(str, arguments)], env=environment, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=log, text=True)
+                                   stdout=subprocess.PIPE, stderr=log, text=True, **acting_as(user))
         process.out, process.log = out, log
         self._jobs.append(process)
         return process
@@ -145,8 +148,8 @@ class Setting:
         self.report.keep(process.out.stem, result)
         return result
 
-    def run(self, *arguments):
-        return self.finish(self.start(*arguments))
+    def run(self, *arguments, user=None):
+        return self.finish(self.start(*arguments, user=user))
 
     def exit_lines(self, name):
         """What each process of a job said at its end: Inductor's workers end without a word, so their answers are the daemon's to count."""
