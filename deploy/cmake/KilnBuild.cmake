@@ -62,9 +62,6 @@ function(kiln_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS})
-  if(KILN_FUZZ)  # tests compile a fifth faster without
-    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
-  endif()
 endfunction()
 
 # kiln_test(NAME LABEL label [SOURCES…] [DEPENDS …]): one GoogleTest program of the .cc files of the
