@@ -15,13 +15,15 @@ def users(setting, row):
         row("two users", "not tried: only root can act for them", None)
         return
     setting.folder.chmod(0o711)
-    kilnd = Kilnd(setting.bundle, _folder(setting.folder / "service", KILN), KILN,
-                  "sockets.mode=0666", f"tunings.shared_by={ADA}:{BOB}")
+    service = _folder(setting.folder / "service", KILN)
+    service.chmod(0o755)
+    kilnd = Kilnd(setting.bundle, service, KILN, "sockets.mode=0666", f"tunings.shared_by={ADA}:{BOB}")
     try:
         kilnd.start()
         _compare(setting, kilnd, row)
     finally:
         kilnd.stop()
+        shutil.copy(service / "kilnd.log", setting.folder / "users-kilnd.log")
 
 
 def _compare(setting, kilnd, row):
@@ -39,10 +41,14 @@ def _compare(setting, kilnd, row):
         said = kilnd.kiln("stats", "--server-uid", str(KILN), user=uid)
         row(f"{name}: sees the own jobs", said.stdout.strip() or said.stderr, said.returncode == 0 and "saved" in said.stdout)
     row("ada: all compiled", compiled["ada"], compiled["ada"] > 0)
-    row("bob: none compiled", compiled["bob"], compiled["bob"] == 0)
+    row("bob: none compiled", f"{compiled['bob']} {_last_miss(kilnd) if compiled['bob'] else ''}", compiled["bob"] == 0)
     row("bob: nothing measured", f"{tuned['bob']['runs']} runs; ada {tuned['ada']['runs']}", tuned["bob"]["runs"] == 0 < tuned["ada"]["runs"])
     row("bob: same configuration", tuned["bob"]["best"], tuned["bob"]["best"] == tuned["ada"]["best"])
     row("bob: same losses", *compare_losses(trained["bob"], trained["ada"]))
+
+
+def _last_miss(kilnd):
+    return kilnd.kiln("why", "--last-miss").stdout
 
 
 def _folder(path, uid):

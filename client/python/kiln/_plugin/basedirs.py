@@ -6,13 +6,11 @@ docs/adr/0075 has the reasons.
 import functools
 import os
 import re
-from typing import Any, Optional, Tuple
+from typing import Optional, Tuple
 
 from kiln._plugin.settings import Settings
 
 _STAND_IN = "/KILN_BASEDIR"
-# What an assertion prints names its file, so a module with one stays as it is.
-_ASSERTION = "tt.assert"
 # What Triton's front end, which is not Python, takes for "on".
 _ON = ("1", "on", "true")
 
@@ -21,17 +19,15 @@ def rewritten_text(text: str, settings: Settings) -> str:
     """MLIR's text of a module with the stand-in in its locations: strings that a line and a column follow. Nothing else of that form
     is in such a text, since MLIR escapes quotes within strings."""
     folders = _folders(settings)
-    if not folders or _ASSERTION in text:
-        return text
-    return _in_locations(folders).sub(f'"{_STAND_IN}/', text)
+    return text if not folders else _in_locations(folders).sub(f'"{_STAND_IN}/', text)
 
 
-def name_in_key(file: str, options: Any, settings: Optional[Settings] = None) -> str:
-    """What of the name of a source file decides what becomes of it with these options; without settings, what decides the
-    files that Triton itself makes of it. Assertions, which name the file, are there with `debug` alone."""
+def name_in_key(file: str, settings: Optional[Settings] = None) -> str:
+    """What of the name of a source file decides what becomes of it; without settings, what decides the files that Triton itself
+    makes of it."""
     if os.environ.get("TRITON_DISABLE_LINE_INFO", "").lower() in _ON:
         return ""  # then there are no locations
-    if settings is None or options.debug:
+    if settings is None:
         return file
     folder = next((one for one in _folders(settings) if file.startswith(f"{one}/")), None)
     return file if folder is None else _STAND_IN + file[len(folder):]

@@ -80,7 +80,7 @@ class Groups:
         nothing is kept. is_asked_for: this Triton has the hook, so only a kernel with a noted answer may be kept."""
         has_answer = folder in self._answers
         artifact = self._answers.pop(folder, None)
-        warned = lowering_warnings.end(lambda file: basedirs.name_in_key(file, asked[1], self._settings) or file)
+        warned = lowering_warnings.end(lambda file: basedirs.name_in_key(file, self._settings) or file)
         try:
             if key and (has_answer or not is_asked_for):
                 with attempt(f"to keep {name} by Triton's key", _FORESEEN):
@@ -90,7 +90,7 @@ class Groups:
 
     def _keep(self, key: bytes, folder: str, name: str, asked: Tuple[Any, Any], contents: Mapping[str, Union[str, bytes]],
               artifact: "Optional[Artifact]", warned: bytes) -> None:
-        if artifact is not None and not asked[1].debug:  # it may have its name in the key without its folders
+        if artifact is not None:  # it may have its name in the key without its folders
             contents = {file: basedirs.rewritten_text(content, self._settings) if isinstance(content, str) else content
                         for file, content in contents.items()}
         files = {file: _encoded(content) for file, content in contents.items()}
@@ -123,7 +123,7 @@ def key_of(what: str, asked: Tuple[Any, Any], settings: Optional[Settings], **de
     their sources. Declined, source_dependencies.Unknown, OSError."""
     for _, library in asked[1].extern_libs:
         identity.check_installed(library)
-    source = source_dependencies.digest(*asked, lambda file: basedirs.name_in_key(file, asked[1], settings))
+    source = source_dependencies.digest(*asked, lambda file: basedirs.name_in_key(file, settings))
     return own.key_of(what, source=source, **own.triton_here(), **decides)
 
 
