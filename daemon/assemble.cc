@@ -34,6 +34,7 @@
 #include "daemon/policy/core_count.h"
 #include "daemon/policy/memory_probe.h"
 #include "daemon/policy/negative_cache.h"
+#include "daemon/policy/recent_asks.h"
 #include "daemon/process/allocator.h"
 #include "daemon/process/work_directory.h"
 #include "daemon/process/worker_groups.h"
@@ -205,6 +206,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<TieredStore> store_;
   QuotaStore* quota_ = nullptr;  // the durable tier of store_
   std::unique_ptr<UserCache> own_;
+  RecentAsks asks_{clock_};
   UserRateLimit user_rate_limit_{UserRateLimits(), clock_};
   Activity activity_{setting_.paths.Activity(), OsFilesystem(), clock_};
 
@@ -399,7 +401,7 @@ void RunningDaemon::BuildChain() {
                                         negatives_, clock_, *executor_, DescriptionOf);
   auto coalescing = std::make_unique<CoalescingProvider>(Audited(std::move(caching), *admission_),
                                                          clock_, *timer_);
-  chain_ = std::make_unique<CountingProvider>(std::move(coalescing));
+  chain_ = std::make_unique<CountingProvider>(std::move(coalescing), asks_);
 }
 
 std::unique_ptr<CompilationProvider> RunningDaemon::Audited(
@@ -450,6 +452,7 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
   options.worker_limits = worker_limits_;
   options.work_directory = directory;
   options.slots = SlotsOf(config);
+  options.jobs_ask = [this] { return asks_.JobsAsk(); };
   options.compile_time_max = config.compile_time;
   options.idle_time = config.idle_time;
   options.idle_workers_min = static_cast<int>(config.idle_min);

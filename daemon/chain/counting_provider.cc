@@ -4,20 +4,20 @@
 
 namespace kiln {
 
-CountingProvider::CountingProvider(std::unique_ptr<CompilationProvider> next)
-    : ForwardingProvider("counting", std::move(next)) {}
+CountingProvider::CountingProvider(std::unique_ptr<CompilationProvider> next, RecentAsks& asks)
+    : ForwardingProvider("counting", std::move(next)), asks_(asks) {}
 
 FoundResult CountingProvider::Find(const CallContext& context, const CompileJobPtr& job) {
   auto found = next().Find(context, job);
   if (found) {
-    requests_.Add();
+    NoteRequest(context);
     CounterOf(*found).Add();
   }
   return found;
 }
 
 void CountingProvider::Compile(CallContext context, CompileJobPtr job, CompileDone done) {
-  requests_.Add();
+  NoteRequest(context);
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   next().Compile(std::move(context), std::move(job),
                  [this, done = std::move(done)](absl::StatusOr<CompileResult> result) {
@@ -25,6 +25,11 @@ void CountingProvider::Compile(CallContext context, CompileJobPtr job, CompileDo
                    in_flight_.fetch_sub(1, std::memory_order_relaxed);
                    done(std::move(result));
                  });
+}
+
+void CountingProvider::NoteRequest(const CallContext& context) {
+  requests_.Add();
+  asks_.Note(context.priority);
 }
 
 Counter& CountingProvider::CounterOf(const absl::StatusOr<CompileResult>& result) {

@@ -6,22 +6,25 @@
 #include <memory>
 
 #include "daemon/chain/forwarding_provider.h"
+#include "daemon/policy/recent_asks.h"
 #include "storage/base/metrics.h"
 
 namespace kiln {
 
 // The outermost decorator; changes nothing. A finished request is counted in `requests` and in
-// exactly one other counter. Thread-safe; does not block.
+// exactly one other counter. `asks` is told of each. Thread-safe; does not block.
 class CountingProvider final : public ForwardingProvider {
  public:
-  explicit CountingProvider(std::unique_ptr<CompilationProvider> next);
+  CountingProvider(std::unique_ptr<CompilationProvider> next, RecentAsks& asks);
 
   FoundResult Find(const CallContext& context, const CompileJobPtr& job) override;
   void Compile(CallContext context, CompileJobPtr job, CompileDone done) override;
 
  private:
+  void NoteRequest(const CallContext& context);
   Counter& CounterOf(const absl::StatusOr<CompileResult>& result);
 
+  RecentAsks& asks_;
   Counter requests_{"requests", "Requests to compile."};
   // By tier.
   std::array<Counter, 2> hits_{{{"hits_memory", "Requests answered from memory."},

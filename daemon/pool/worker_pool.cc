@@ -351,6 +351,7 @@ WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
     task->has_yielded = true;
     slot.worker->Yield();
   }
+  if (task->is_ahead && options_.jobs_ask()) slot.worker->LeaveCores();
   WeighSession(slot);
   busy_peak_ = std::max(busy_peak_, stats_.running);
   spares_ = std::max(spares_, stats_.running);

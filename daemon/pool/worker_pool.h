@@ -26,6 +26,8 @@ struct WorkerPoolOptions {
   std::string work_directory;
   // How many compiles run at the same time.
   int slots = 1;
+  // Whether jobs ask for kernels just now. Must not block.
+  std::function<bool()> jobs_ask = [] { return false; };
   // Start the zygote and the spare workers now, and keep the zygote while it is idle.
   bool eager = false;
   // Spare workers that were not needed for this long end, down to so many. 0: they stay.
@@ -53,7 +55,7 @@ struct WorkerPoolOptions {
 // words (abort_diagnosis.h) has answered, and is not asked twice.
 //
 // A compile that nobody waits for yet (IsAhead) leaves the cores to others, where this process may
-// take that back.
+// take that back, and some of them alone while jobs ask.
 //
 // The zygote starts with the first request. Spare workers, and then the zygote, end when they have
 // been idle.

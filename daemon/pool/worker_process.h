@@ -43,6 +43,7 @@ class WorkerProcess {
   // Its compile leaves the cores to others, and no longer does. REQUIRES: MayStopYielding().
   void Yield() { kiln::Yield(pid_); }
   void StopYielding() { kiln::StopYielding(pid_); }
+  void LeaveCores() { kiln::LeaveCores(pid_); }
   // See SessionWeight.
   void SetLowWeight(bool low) { zygote_->weight().SetLow(low); }
 

@@ -23,6 +23,7 @@ namespace {
 
 using YieldClock = std::chrono::steady_clock;
 constexpr int kPassesMax = 3;
+constexpr int kCoresForOneLeft = 4;
 
 // sched_setattr(2), which the C library does not declare.
 struct SchedulingAttributes {
@@ -86,6 +87,21 @@ void StopYielding(pid_t process) {
   // on for ever.
   for (int pass = 0; pass < kPassesMax && StopOnce(process); ++pass) {
   }
+}
+
+void LeaveCores(pid_t process) {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return;  // more cores than a set has
+  const int count = CPU_COUNT(&cores);
+  if (count < 2) return;
+  for (int core = 0, place = 1; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &cores)) continue;
+    if (place % kCoresForOneLeft == 0 || (count < kCoresForOneLeft && place == count)) {
+      CPU_CLR(core, &cores);
+    }
+    ++place;
+  }
+  ::sched_setaffinity(process, sizeof cores, &cores);
 }
 
 SessionWeight::SessionWeight(pid_t leader) : path_(fmt::format("/proc/{}/autogroup", leader)) {}

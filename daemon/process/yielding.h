@@ -17,7 +17,7 @@ namespace kiln {
 void MakePreemptible(pid_t process);
 
 // Whether this process may undo Yield. The kernel lets root leave SCHED_IDLE, and who has an
-// RLIMIT_NICE of 20 (systemd: LimitNICE=0).
+// RLIMIT_NICE of 20 (systemd: LimitNICE=+0).
 bool MayStopYielding();
 
 // `process` and what it starts from now on get a core only where no other thread of their session,
@@ -25,6 +25,11 @@ bool MayStopYielding();
 void Yield(pid_t process);
 // The threads of `process` and of its descendants yield no longer.
 void StopYielding(pid_t process);
+
+// `process`, which has one thread, and what it starts from now on keep off every fourth of this
+// process's cores, or the last one where there are fewer. Does nothing on one core. Takes no
+// privilege, but a system call that kilnd.service filters out.
+void LeaveCores(pid_t process);
 
 // What a session gets beside other sessions, where the kernel shares out cores by sessions
 // (sched_autogroup_enabled). Does nothing elsewhere. Thread-safe.

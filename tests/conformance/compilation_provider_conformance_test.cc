@@ -71,10 +71,13 @@ class FakeHarness : public CompilationProviderHarness {
     routes.push_back({MakeJob("")->toolchain, std::move(next)});
     return std::make_unique<RoutingProvider>(std::move(routes));
   }
-  Provider Counting(Provider next) { return std::make_unique<CountingProvider>(std::move(next)); }
+  Provider Counting(Provider next) {
+    return std::make_unique<CountingProvider>(std::move(next), asks_);
+  }
 
  private:
   FakeClock clock_;
+  RecentAsks asks_{clock_};
   FakeTimer timer_{clock_};
   PlentyOfMemory memory_;
   MemoryStore store_{uint64_t{1} << 30, clock_};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_provider.h"
 #include "tests/testing/metric_growth.h"
 
@@ -37,8 +38,10 @@ class FindingProvider final : public CompilationProvider {
 
 TEST(CountingProvider, CountsWhatIsFoundAndNotWhatStillHasToBeCompiled) {
   FindingProvider finding;
+  FakeClock clock;
+  RecentAsks asks(clock);
   const MetricGrowth growth{};
-  CountingProvider provider(std::make_unique<BorrowedProvider>(finding));
+  CountingProvider provider(std::make_unique<BorrowedProvider>(finding), asks);
   EXPECT_FALSE(provider.Find(CallContext(), MakeJob("a")));
   EXPECT_EQ(growth.Of("requests"), 0);
   finding.found = Answer(Outcome::kHit, Tier::kMemory);
@@ -53,8 +56,10 @@ TEST(CountingProvider, CountsWhatIsFoundAndNotWhatStillHasToBeCompiled) {
 
 TEST(CountingProvider, CountsEveryEndOnce) {
   FakeProvider fake;
+  FakeClock clock;
+  RecentAsks asks(clock);
   const MetricGrowth growth{};
-  CountingProvider provider(std::make_unique<BorrowedProvider>(fake));
+  CountingProvider provider(std::make_unique<BorrowedProvider>(fake), asks);
   const std::vector<absl::StatusOr<CompileResult>> answers = {
       Answer(Outcome::kHit, Tier::kMemory),
       Answer(Outcome::kHit, Tier::kDisk),
@@ -87,9 +92,26 @@ TEST(CountingProvider, CountsEveryEndOnce) {
   EXPECT_EQ(growth.Of("errors"), 2);
 }
 
+TEST(CountingProvider, SaysOfBothKindsOfRequestThatSomebodyAsked) {
+  FindingProvider finding;
+  FakeClock clock;
+  RecentAsks asks(clock);
+  CountingProvider provider(std::make_unique<BorrowedProvider>(finding), asks);
+  provider.Find(CallContext(), MakeJob("a"));
+  EXPECT_FALSE(asks.JobsAsk());  // Compile says it
+  provider.Compile(CallContext(), MakeJob("a"), [](const auto&) {});
+  EXPECT_TRUE(asks.JobsAsk());
+  clock.Advance(std::chrono::seconds(2));
+  finding.found = Answer(Outcome::kHit, Tier::kMemory);
+  provider.Find(CallContext(), MakeJob("a"));
+  EXPECT_TRUE(asks.JobsAsk());
+}
+
 TEST(CountingProvider, DescribesItself) {
   FakeProvider fake;
-  EXPECT_EQ(CountingProvider(std::make_unique<BorrowedProvider>(fake)).Describe(),
+  FakeClock clock;
+  RecentAsks asks(clock);
+  EXPECT_EQ(CountingProvider(std::make_unique<BorrowedProvider>(fake), asks).Describe(),
             "counting(fake)");
 }
 

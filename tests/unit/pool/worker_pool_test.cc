@@ -93,6 +93,18 @@ class WorkerPoolTest : public testing::Test {
     }));
   }
 
+  // Processes that may run on fewer cores than this one.
+  static int CountKeptOff() {
+    const auto cores = [](pid_t process) {
+      cpu_set_t set;
+      return ::sched_getaffinity(process, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    };
+    const std::vector<pid_t> all = LivingDescendants();
+    return static_cast<int>(std::count_if(all.begin(), all.end(), [&](pid_t process) {
+      return cores(process) != 0 && cores(process) < cores(0);
+    }));
+  }
+
   // Has so many compiles run at the same time, and ends them.
   void RunSideBySide(int count) {
     std::vector<std::future<absl::StatusOr<WorkerReply>>> sleeping;
@@ -901,6 +913,31 @@ TEST_F(WorkerPoolTest, ACompileYieldsUntilSomebodyWaitsForIt) {
   for (CallContext& context : {std::ref(ahead), std::ref(urgent)}) context.cancellation.Cancel();
   EXPECT_TRUE(absl::IsCancelled(first.get().status()));
   EXPECT_TRUE(absl::IsCancelled(second.get().status()));
+}
+
+TEST_F(WorkerPoolTest, ACompileThatNobodyWaitsForLeavesCoresWhileJobsAsk) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core";
+  std::atomic<bool> asking = true;
+  Start([&](WorkerPoolOptions& options) {
+    options.slots = 3;
+    options.jobs_ask = [&] { return asking.load(); };
+  });
+  std::vector<CallContext> contexts(3);
+  std::vector<std::future<absl::StatusOr<WorkerReply>>> replies;
+  const auto run = [&](CallContext& context, Priority priority, const std::string& what) {
+    context.priority = priority;
+    replies.push_back(Submit(what, context));
+    WaitUntilRunning(static_cast<int>(replies.size()));
+  };
+  run(contexts[0], Priority::kWaitingRank, "sleep with a rank");
+  EXPECT_EQ(CountKeptOff(), 0);
+  run(contexts[1], Priority::kWarm, "sleep");
+  EXPECT_EQ(CountKeptOff(), 1);
+  asking = false;
+  run(contexts[2], Priority::kWarm, "sleep again");
+  EXPECT_EQ(CountKeptOff(), 1);
+  for (CallContext& context : contexts) context.cancellation.Cancel();
+  for (auto& reply : replies) EXPECT_TRUE(absl::IsCancelled(reply.get().status()));
 }
 
 TEST_F(WorkerPoolTest, ACompileThatYieldedUntilItsLimitRunsOnceMoreWithoutYielding) {

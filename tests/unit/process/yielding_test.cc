@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/testing/pause.h"
 
@@ -47,6 +49,38 @@ TEST(MakePreemptibleTest, TheSliceIsLongThroughForksAndYielding) {
   int status = 1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// The cores that a child of this process keeps, where this process may run on these.
+std::vector<int> LeftOf(const std::vector<int>& cores) {
+  cpu_set_t before, set;
+  EXPECT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  EXPECT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  LeaveCores(child);
+  EXPECT_EQ(::sched_getaffinity(child, sizeof set, &set), 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+  std::vector<int> left;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) left.push_back(core);
+  }
+  return left;
+}
+
+TEST(LeaveCoresTest, EveryFourthIsLeftAndOneAtLeast) {
+  const int count = static_cast<int>(std::thread::hardware_concurrency());
+  EXPECT_EQ(LeftOf({0}), std::vector{0});
+  if (count < 2) GTEST_SKIP() << "one core";
+  EXPECT_EQ(LeftOf({0, 1}), std::vector{0});
+  if (count < 8) GTEST_SKIP() << "fewer than eight cores";
+  EXPECT_EQ(LeftOf({0, 1, 2, 3, 4, 5, 6, 7}), (std::vector{0, 1, 2, 4, 5, 6}));
 }
 
 class YieldingTest : public testing::Test {
