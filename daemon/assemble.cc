@@ -114,9 +114,7 @@ std::string AllocatorOf(const DaemonSetting& setting, const FileOwners& owners) 
     return FileTrust(owners).CheckFrom(directory, path);
   });
   if (found.empty()) {
-    LogInfo(
-        "Triton's workers use the C library's malloc: with libjemalloc2 installed, compiles are "
-        "faster");
+    LogInfo("workers use the C library's malloc: with libjemalloc2 installed, compiles are faster");
   }
   return found;
 }
@@ -219,7 +217,7 @@ class RunningDaemon final : public Daemon {
   std::shared_ptr<WorkerGroups> worker_groups_;  // null: there can be none
   WorkerLimits worker_limits_;
   std::vector<std::string> plain_limits_;  // why some bounds of workers are per process
-  std::string allocator_;                  // of Triton's workers; "": the C library's
+  std::string allocator_;                  // of workers; "": the C library's
   std::unique_ptr<ThreadTimer> timer_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<ThreadExecutor> read_executor_;
@@ -445,7 +443,7 @@ WorkerPoolOptions RunningDaemon::PoolOptions(const Toolchain& toolchain, int ser
   const std::string zygote = directory + "-zygote";
   WorkerPoolOptions options;
   options.zygote = toolchain.interpreter.empty()
-                       ? NativeZygoteCommand(toolchain, setting_.native_worker, zygote)
+                       ? NativeZygoteCommand(toolchain, setting_.native_worker, zygote, allocator_)
                        : TritonZygoteCommand(toolchain, setting_.worker_script, zygote, allocator_);
   options.zygote.jail = jail_;
   options.zygote.groups = worker_groups_;

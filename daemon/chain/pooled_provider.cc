@@ -118,13 +118,14 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
 }
 
 ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string& program,
-                                  const std::string& directory) {
+                                  const std::string& directory, const std::string& allocator) {
   ZygoteCommand command = CommandOf(toolchain, directory);
   command.spawn.arguments = {
       program, "--zygote", "--control-fd", "3", "--" + toolchain.name, toolchain.directory};
   for (const std::string& include : toolchain.includes) {
     command.spawn.arguments.insert(command.spawn.arguments.end(), {"--include", include});
   }
+  command.preferences = AllocatorEnvironment(allocator);
   return command;
 }
 

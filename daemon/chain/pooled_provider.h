@@ -46,8 +46,8 @@ ZygoteCommand TritonZygoteCommand(const Toolchain& toolchain, const std::string&
                                   const std::string& directory, const std::string& allocator);
 
 // How to start the zygote of a native toolchain, which kiln-worker (`program`) runs. kiln-worker
-// refuses a toolchain that no longer has the fingerprint.
+// refuses a toolchain that no longer has the fingerprint. `allocator` as above.
 ZygoteCommand NativeZygoteCommand(const Toolchain& toolchain, const std::string& program,
-                                  const std::string& directory);
+                                  const std::string& directory, const std::string& allocator);
 
 }  // namespace kiln

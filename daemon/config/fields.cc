@@ -218,10 +218,10 @@ std::vector<Field> MakeFields() {
   workers.Path("script", &Config::Workers::script,
                "The program of Triton's workers, with kiln_triton_worker beside it. Empty: "
                "../lib/kiln/triton_worker.py from the executable.");
-  workers.Choice("malloc", &Config::Workers::malloc, "\"jemalloc\" or \"libc\"",
-                 {"jemalloc", "libc"},
-                 "What Triton's workers allocate with. \"jemalloc\": with it where libjemalloc2 is "
-                 "installed, which makes compiles faster.");
+  workers.Choice(
+      "malloc", &Config::Workers::malloc, "\"jemalloc\" or \"libc\"", {"jemalloc", "libc"},
+      "What workers allocate with. \"jemalloc\": with it where libjemalloc2 is installed, "
+      "which makes compiles faster.");
   workers.Choice("jail", &Config::Workers::jail, "\"on\" or \"off\"", {"on", "off"},
                  "\"off\" runs compilers with all that the daemon may do: only to find a fault.");
   workers.Truth("require_jail", &Config::Workers::require_jail,

@@ -28,8 +28,7 @@ std::string FindJemalloc(const std::string& beside, const MayRun& may_run) {
             ? may_run(directory, path)
             : FailedPrecondition("the loader takes no path with a blank or a colon");
     if (usable.ok()) return path;
-    LogWarning("a malloc for Triton's workers is passed over",
-               {{"path", path}, {"error", Message(usable)}});
+    LogWarning("a malloc for workers is passed over", {{"path", path}, {"error", Message(usable)}});
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// The malloc of Triton's workers.
+// The malloc of workers.
 #pragma once
 
 #include <functional>

@@ -67,7 +67,8 @@ TEST(AdversarialPtx, EndsAtItsDeadlineWhileOthersAreServed) {
   WorkerPoolOptions options;
   options.slots = 2;
   options.work_directory = directory.File("work");
-  options.zygote = NativeZygoteCommand(*RealPtxas(), NativeWorker(), directory.File("zygote"));
+  options.zygote = NativeZygoteCommand(*RealPtxas(), NativeWorker(), directory.File("zygote"),
+                                       InstalledJemalloc());
   options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
   PooledProvider provider(RealPtxas(), options, SystemClock());
   ASSERT_TRUE(Submit(provider, Branches(1)).get().ok());

@@ -49,8 +49,9 @@ TEST(OutOfMemory, AWorkerOfTritonGoesBeforeItsZygote) {
 
 TEST(OutOfMemory, ANativeWorkerGoesBeforeItsZygote) {
   const TempDirectory directory;
-  ExpectWorkersGoFirst(NativeZygoteCommand(*RealPtxas(), NativeWorker(), directory.path()),
-                       directory.path());
+  ExpectWorkersGoFirst(
+      NativeZygoteCommand(*RealPtxas(), NativeWorker(), directory.path(), InstalledJemalloc()),
+      directory.path());
 }
 
 }  // namespace

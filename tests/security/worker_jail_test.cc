@@ -46,7 +46,8 @@ class TakenOver {
       options.zygote = TritonZygoteCommand(*toolchain_, KILN_ATTACKS, zygote, InstalledJemalloc());
     } else {
       toolchain_ = InstallPtxas();
-      options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), zygote);
+      options.zygote =
+          NativeZygoteCommand(*toolchain_, NativeWorker(), zygote, InstalledJemalloc());
     }
     options.zygote.jail = jail_;
     options.zygote.groups = std::move(groups);

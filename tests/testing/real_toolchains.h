@@ -24,7 +24,7 @@ std::string NativeWorker();
 
 // triton_worker.py of this source tree.
 std::string WorkerScript();
-// The malloc that Triton's workers have on this machine; "": the C library's.
+// The malloc that workers have on this machine; "": the C library's.
 std::string InstalledJemalloc();
 
 }  // namespace kiln

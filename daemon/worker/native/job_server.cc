@@ -1,6 +1,5 @@
 #include "daemon/worker/native/job_server.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
@@ -52,11 +51,6 @@ bool Confine(const Surroundings& surroundings, std::vector<std::string> problems
   // A zygote that is gone takes this process along.
   (void)!::write(told.get(), text.data(), text.size());
   return surroundings.jail && surroundings.jail->handled_files != 0 && problems.empty();
-}
-
-bool IsReadable(int socket) {
-  pollfd polled{socket, POLLIN, 0};
-  return ::poll(&polled, 1, 0) != 0;
 }
 
 // What this process has taken so far, and what it has started and waited for.
@@ -125,15 +119,14 @@ absl::StatusOr<Surroundings> Surroundings::Parse(const nlohmann::json& request) 
   return surroundings;
 }
 
-void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings,
-               const TouchedMemory& touched, UniqueFd job, UniqueFd output, UniqueFd told) {
+void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings, UniqueFd job,
+               UniqueFd output, UniqueFd told) {
   ::dup2(output.get(), STDOUT_FILENO);
   ::dup2(output.get(), STDERR_FILENO);
   output.Reset();
   std::vector<std::string> problems;
   absl::Status status = Settle(surroundings, problems);
   const bool is_jailed = status.ok() && Confine(surroundings, std::move(problems), std::move(told));
-  touched.TouchAgain([&job] { return IsReadable(job.get()); });
   // The daemon ends this process after its answer.
   while (status.ok()) status = ServeJob(compiler, is_jailed, job.get());
   const bool is_over = absl::IsUnavailable(status);

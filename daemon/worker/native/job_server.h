@@ -7,7 +7,6 @@
 
 #include "daemon/sandbox/jail_description.h"
 #include "daemon/worker/native/native_compiler.h"
-#include "daemon/worker/native/touched_memory.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -23,12 +22,10 @@ struct Surroundings {
 };
 
 // What a forked child does: confines itself and compiles what comes over `job`. The daemon ends it
-// after its first answer. While it waits for the request it makes `touched`, its zygote's, its own.
-// `output` becomes its standard output and error. What of its jail it could not enter is written to
-// `told`, as a JSON array, which is then closed.
+// after its first answer. `output` becomes its standard output and error. What of its jail it could
+// not enter is written to `told`, as a JSON array, which is then closed.
 [[noreturn]] void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings,
-                            const TouchedMemory& touched, UniqueFd job, UniqueFd output,
-                            UniqueFd told);
+                            UniqueFd job, UniqueFd output, UniqueFd told);
 
 // Has the kernel load what this process executes at the same addresses every time: some releases of
 // ptxas allocate registers in an order that depends on addresses. Where a sandbox forbids the call,

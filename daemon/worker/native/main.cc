@@ -22,6 +22,7 @@
 
 #include "daemon/worker/native/clang_compiler.h"
 #include "daemon/worker/native/job_server.h"
+#include "daemon/worker/native/large_pages.h"
 #include "daemon/worker/native/nvrtc_compiler.h"
 #include "daemon/worker/native/ptxas_compiler.h"
 #include "daemon/worker/native/zygote_server.h"
@@ -90,6 +91,7 @@ absl::Status RunZygote(const WorkerFlags& flags) {
     (void)!::send(control.get(), text.data(), text.size(), MSG_NOSIGNAL);
     return compiler.status();
   }
+  if (!flags.nvrtc.empty()) MoveToLargePages(flags.nvrtc);
   return ZygoteServer(std::move(control), **compiler).Serve();
 }
 

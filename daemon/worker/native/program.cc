@@ -13,6 +13,7 @@
 #include "daemon/process/allocator.h"
 #include "daemon/sandbox/enter_jail.h"
 #include "storage/base/limits.h"
+#include "storage/base/unique_fd.h"
 
 namespace kiln {
 namespace {

@@ -110,8 +110,6 @@ ZygoteServer::ZygoteServer(UniqueFd control, NativeCompiler& compiler)
   JailNeeds needs = NeedsOfThisProcess(compiler_.Programs());
   if (compiler_.NamesAllItOpens()) needs.libraries.clear();
   for (std::string& path : compiler_.Reads()) needs.libraries.push_back(std::move(path));
-  // What starts a program compiles in that one's memory.
-  if (compiler_.Programs().empty()) touched_ = TouchedMemory::OfThisProcess();
   Send({{"type", "hello"},
         {"protocol", kControlProtocol},
         {"version", compiler_.Version()},
@@ -196,7 +194,8 @@ absl::StatusOr<Json> ZygoteServer::Fork(Request& request) {
     ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
     terminated_.Reset();
     control_.Reset();
-    RunWorker(compiler_, surroundings, touched_, std::move(request.descriptors[0]),
+    heap_.Enter();
+    RunWorker(compiler_, surroundings, std::move(request.descriptors[0]),
               std::move(request.descriptors[1]), std::move(told));
   }
   told.Reset();

@@ -6,8 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <set>
 
+#include "daemon/worker/native/large_pages.h"
 #include "daemon/worker/native/native_compiler.h"
-#include "daemon/worker/native/touched_memory.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -40,7 +40,7 @@ class ZygoteServer {
   UniqueFd control_;
   UniqueFd terminated_;  // a signalfd: readable when SIGTERM came
   NativeCompiler& compiler_;
-  TouchedMemory touched_;  // by what every worker does again
+  const FreshHeap heap_;
   std::set<pid_t> workers_;
 };
 

@@ -278,7 +278,8 @@ class NvrtcPool {
   WorkerPoolOptions Options() const {
     WorkerPoolOptions options;
     options.work_directory = directory_.File("work");
-    options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), directory_.File("zygote"));
+    options.zygote = NativeZygoteCommand(*toolchain_, NativeWorker(), directory_.File("zygote"),
+                                         InstalledJemalloc());
     options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
     return options;
   }
@@ -304,7 +305,6 @@ std::string ManyKernels(int count) {
 
 TEST_F(NvrtcCompilerTest, AWorkerTellsWhatMemoryACompileTook) {
   NvrtcPool pool(*toolchain_, compiler_->Version());
-  // A worker that had no time to touch what it shares with its zygote does so while it compiles.
   uint64_t small = UINT64_MAX;
   for (int i = 0; i < 5; ++i) {
     small = std::min(small, pool.Compile(Request(ManyKernels(1))).peak_bytes);

@@ -96,7 +96,8 @@ class NativeWorkerTest : public testing::Test {
     WorkerPoolOptions options;
     options.slots = 2;
     options.work_directory = directory_->File("work");
-    options.zygote = NativeZygoteCommand(*RealPtxas(), NativeWorker(), directory_->File("zygote"));
+    options.zygote = NativeZygoteCommand(*RealPtxas(), NativeWorker(), directory_->File("zygote"),
+                                         InstalledJemalloc());
     options.zygote.jail = std::make_shared<Jail>(Jail::Mode::kOn, JailSupport::OfThisKernel());
     return options;
   }
@@ -274,7 +275,8 @@ TEST_F(NativeWorkerTest, AnotherProgramInItsPlaceCompilesNothing) {
   std::filesystem::copy_file("/bin/true", moved->directory);
   WorkerPoolOptions options = PoolOptions();
   options.work_directory = directory.File("work");
-  options.zygote = NativeZygoteCommand(*moved, NativeWorker(), directory.File("zygote"));
+  options.zygote =
+      NativeZygoteCommand(*moved, NativeWorker(), directory.File("zygote"), InstalledJemalloc());
   PooledProvider provider(moved, options, SystemClock());
   const auto result = Run(provider, {});
   EXPECT_TRUE(absl::IsUnavailable(result.status()));
