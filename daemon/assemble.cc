@@ -170,7 +170,7 @@ class RunningDaemon final : public Daemon {
   // `caching`, with audits by `compiler` in front where the configuration wants any.
   std::unique_ptr<CompilationProvider> Audited(std::unique_ptr<CompilationProvider> caching,
                                                CompilationProvider& compiler);
-  ToolchainWorkers MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain, bool is_default,
+  ToolchainWorkers MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain, bool starts_ahead,
                                int serial);
   // What every pool has in common.
   WorkerPoolOptions PoolOptions(const Toolchain& toolchain, int serial) const;
@@ -381,8 +381,8 @@ void RunningDaemon::BuildChain() {
 
   auto routing = std::make_unique<RoutingProvider>();
   pools_ = std::make_unique<ToolchainPools>(
-      *routing, *jail_, [this](const auto& toolchain, bool is_default, int serial) {
-        return MakeWorkers(toolchain, is_default, serial);
+      *routing, *jail_, [this](const auto& toolchain, bool starts_ahead, int serial) {
+        return MakeWorkers(toolchain, starts_ahead, serial);
       });
   ServeToolchains(*toolchains_->Current());
   AdmissionLimits limits;
@@ -423,10 +423,9 @@ void RunningDaemon::ServeToolchains(const DiscoveredToolchains& found) {
 }
 
 ToolchainWorkers RunningDaemon::MakeWorkers(const std::shared_ptr<const Toolchain>& toolchain,
-                                            bool is_default, int serial) {
+                                            bool starts_ahead, int serial) {
   WorkerPoolOptions options = PoolOptions(*toolchain, serial);
-  // Others start when asked for, and native ones start in no time.
-  options.eager = is_default && !toolchain->interpreter.empty();
+  options.eager = starts_ahead;
   auto pooled = std::make_unique<PooledProvider>(toolchain, std::move(options), clock_);
   WorkerPool& pool = pooled->pool();
   auto checking = std::make_shared<CheckingProvider>(

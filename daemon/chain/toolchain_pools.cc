@@ -32,12 +32,14 @@ void ToolchainPools::Serve(const std::vector<std::shared_ptr<const Toolchain>>& 
   const bool has_other_ptxas = AdmitAssemblers(toolchains);
   std::list<ServedPtr> next;
   std::vector<Route> routes;
+  bool has_ptxas = false;
   for (const auto& toolchain : toolchains) {
-    const bool is_default = has_default && routes.empty();
+    const bool is_first_ptxas = toolchain->name == kPtxas && !std::exchange(has_ptxas, true);
+    const bool starts_ahead = is_first_ptxas || (has_default && routes.empty());
     ServedPtr served = Keep(*toolchain, has_other_ptxas);
     if (served == nullptr) {
       served = std::make_shared<Served>(
-          Served{toolchain, make_workers_(toolchain, is_default, serial_++), false});
+          Served{toolchain, make_workers_(toolchain, starts_ahead, serial_++), false});
     }
     routes.push_back({served->toolchain, served->workers.provider});
     next.push_back(std::move(served));

@@ -40,13 +40,14 @@ class ToolchainPools {
  public:
   // `serial` is unique: two pools of one toolchain may live at the same time.
   using WorkersMaker = std::function<ToolchainWorkers(
-      const std::shared_ptr<const Toolchain>& toolchain, bool is_default, int serial)>;
+      const std::shared_ptr<const Toolchain>& toolchain, bool starts_ahead, int serial)>;
 
   // Routing and jail outlive it.
   ToolchainPools(RoutingProvider& routing, Jail& jail, WorkersMaker make_workers);
   ~ToolchainPools() { Shutdown(); }
 
   // Serves these from now on, each fingerprint once; with `has_default` the first is the default.
+  // The default and the first ptxas start ahead: those are what requests get that name none.
   // Compiles of the others may finish within `patience`. Where the toolchain's files have changed,
   // its compiles are cancelled. REQUIRES: one call at a time, before Shutdown.
   void Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains, bool has_default,

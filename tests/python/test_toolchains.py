@@ -131,6 +131,26 @@ def test_a_toolchain_is_added_while_the_daemon_runs(daemon, own, tmp_path):
         assert names(daemon) == [f"ptxas=={added['version']}"]
 
 
+def started_zygotes(daemon):
+    """The toolchains that have one."""
+    return [re.search('toolchain="(.*?)"', line)[1] for line in daemon.log.read_text().splitlines() if "zygote ready" in line]
+
+
+def test_the_first_ptxas_starts_with_the_daemon_and_others_with_a_request(daemon, place, tmp_path):
+    install(OLD, place / "cuda-12.8")
+    install(NEW, place / "cuda-12.9")
+    with daemon:
+        newer, older = names(daemon)
+        deadline = time.monotonic() + 60
+        while not started_zygotes(daemon) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert started_zygotes(daemon) == [newer]
+        assert compile_ptx(daemon, tmp_path, "a")["outcome"] == "compiled"
+        assert started_zygotes(daemon) == [newer]
+        assert compile_ptx(daemon, tmp_path, "a", "--toolchain", older)["outcome"] == "compiled"
+        assert started_zygotes(daemon) == [newer, older]
+
+
 def test_a_served_toolchain_is_not_added_again(programs, place, tmp_path):
     toolkit = install(OLD, tmp_path / "cuda-12.8")
     (tmp_path / "cuda").symlink_to(toolkit)

@@ -71,10 +71,13 @@ class ToolchainPoolsTest : public testing::Test {
   Jail jail_{Jail::Mode::kOff, JailSupport{}};
   RoutingProvider routing_;
   std::atomic<int> made_ = 0;
+  std::vector<std::string> ahead_;  // those that start before a request
   std::atomic<bool> are_usable_ = true;
   std::unique_ptr<ToolchainPools> pools_ = std::make_unique<ToolchainPools>(
-      routing_, jail_,
-      [this](const ToolchainPtr& toolchain, bool, int serial) { return Make(toolchain, serial); });
+      routing_, jail_, [this](const ToolchainPtr& toolchain, bool starts_ahead, int serial) {
+        if (starts_ahead) ahead_.push_back(toolchain->Name());
+        return Make(toolchain, serial);
+      });
 };
 
 // The children of this process that are alive.
@@ -99,6 +102,18 @@ TEST_F(ToolchainPoolsTest, AddsAPoolWhileAnotherCompiles) {
   EXPECT_EQ(Compile(two, "answer a"), absl::StatusCode::kOk);
   EXPECT_EQ(made_, 2);  // that of the first is still the same
   EXPECT_THAT(Listed(), ElementsAre("fake==1.0", "fake==2.0"));
+}
+
+TEST_F(ToolchainPoolsTest, TheDefaultAndTheFirstPtxasStartAhead) {
+  Serve({MakeFakeCompiler("2.0"), MakeFakeCompiler("1.0"), MakeFakeCompiler("12.9", "ptxas"),
+         MakeFakeCompiler("12.8", "ptxas")});
+  EXPECT_THAT(ahead_, ElementsAre("fake==2.0", "ptxas==12.9"));
+}
+
+TEST_F(ToolchainPoolsTest, WithoutADefaultTheFirstPtxasAloneStartsAhead) {
+  pools_->Serve({MakeFakeCompiler("1.0"), MakeFakeCompiler("12.9", "ptxas")},
+                /*has_default=*/false, std::chrono::minutes(1));
+  EXPECT_THAT(ahead_, ElementsAre("ptxas==12.9"));
 }
 
 TEST_F(ToolchainPoolsTest, RemovingAToolchainLetsItsRunningCompileFinish) {
