@@ -55,7 +55,10 @@ SoftmaxParts PartsOfSoftmax(ElementEmitter& e, const Position& position) {
 
 int SoftmaxElement(ElementEmitter& e, int, const Position& position) {
   const SoftmaxParts parts = PartsOfSoftmax(e, position);
-  return e.Divide(e.Unary(Opcode::kExponential, parts.shifted), parts.sum);
+  // A division for each row, not for each element: on an H200 those took longer than its memory.
+  // The largest element adds 1 to the sum, so that the reciprocal is between 0 and 1.
+  const int share = e.Divide(e.Number(e.TypeOfValue(parts.sum), 1), parts.sum);
+  return e.Multiply(e.Unary(Opcode::kExponential, parts.shifted), share);
 }
 
 int LogSoftmaxElement(ElementEmitter& e, int, const Position& position) {
