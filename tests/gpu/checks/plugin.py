@@ -86,25 +86,35 @@ def training(setting, row):
 
 
 def first_step(setting, row):
-    """Seconds until torch.compile's first step is done: stock, with a daemon that compiles, with a daemon that has all, in turns."""
+    """Seconds until torch.compile's first step is done: stock, stock with Triton's files of that run, with a daemon that compiles, with a
+    daemon that has all, in turns."""
+    folder, files = setting.folder / "first-step", setting.folder / "first-step-files"
 
     def seconds(name, kiln):
         result = setting.run("training_job.py", setting.environment("first-step", kiln=kiln), f"first-step-{name}", 1)
-        shutil.rmtree(setting.folder / "first-step")  # one folder, emptied each time, as in `training`
+        if name == "stock":
+            os.rename(folder / "triton", files)
+        shutil.rmtree(folder)  # one folder, emptied each time, as in `training`
         return result["first_step"]
 
-    seconds("before", kiln=False)  # reads PyTorch's files from the disk
-    ratios = {"compiled": [], "found": []}
+    def seconds_with_files():
+        folder.mkdir()
+        os.rename(files, folder / "triton")
+        return seconds("files", kiln=False)
+
+    for kiln in (False, True):  # reads PyTorch's files from the disk, writes the package's bytecode, and has the memory that each takes
+        seconds("before", kiln)
+    ratios = {"files": [], "compiled": [], "found": []}
     for turn in range(FIRST_STEP_PAIRS):
         setting.kilnd.kiln("evict", "--all")
-        stock, *ours = seconds("stock", kiln=False), seconds("compiled", kiln=True), seconds("found", kiln=True)
-        row(f"turn {turn + 1}: stock, compiled, found", f"{stock:.1f} s, {ours[0]:.1f} s, {ours[1]:.1f} s")
+        stock, *ours = seconds("stock", kiln=False), seconds_with_files(), seconds("compiled", kiln=True), seconds("found", kiln=True)
+        row(f"turn {turn + 1}: stock, {', '.join(ratios)}", ", ".join(f"{taken:.1f} s" for taken in (stock, *ours)))
         for each, seconds_taken in zip(ratios.values(), ours, strict=True):
             each.append(seconds_taken / stock)
-    for (name, each), goal in zip(ratios.items(), (1.0, 0.8), strict=True):
+    for (name, each), goal in zip(ratios.items(), (None, 1.0, 0.8), strict=True):
         row(f"{name}: ratio to stock", f"{min(each):.2f} to {max(each):.2f}")
         ratio = statistics.median(each)
-        setting.report.measure([{"name": f"first-step-{name}", "value": ratio, "goal": goal, "better": "lower", "holds": ratio <= goal}])
+        setting.report.measure([{"name": f"first-step-{name}", "value": ratio, "goal": goal, "better": "lower", "holds": goal is None or ratio <= goal}])
 
 
 def bundler(setting, row):
