@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -356,6 +357,32 @@ def test_an_export_is_of_a_job_or_a_target(daemon, kiln, other_daemon, key, tmp_
             assert (made["artifacts"], made["signed"]) == (count, True), (arguments, made)
         assert other.kiln("export", "--job", "unknown", "-o", tmp_path / "x.bundle").code == 1
         assert (tmp_path / "x.bundle").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_disk_that_fills_up_during_an_import_keeps_whole_artifacts_and_takes_the_rest_later(daemon, large_bundle, key, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", disk], check=True)
+    try:
+        with daemon.beside(tmp_path, KILN_PATHS_STATE=str(disk), KILN_STORE_SIZE="64MiB", KILN_STORE_FREE_DISK="0B") as full:
+            trust(full, key)
+            done = full.kiln("import", large_bundle, "--json")
+            first = done.objects()[0]
+            assert done.code == 1 and 0 < first["stored"] < 30, (first, done.error)
+            said = full.kiln("import", large_bundle).error
+            assert f"artifacts left out: the disk under {disk}/store is full" in said and "try: 'kiln doctor'" in said, said
+            stored = [one["key"] for one in full.kiln("ls", "--json").objects()]
+            assert len(stored) >= first["stored"] and all(full.kiln("inspect", one).code == 0 for one in stored)
+            subprocess.run(["mount", "-o", "remount,size=256m", disk], check=True)
+            while full.kiln("stats", "--json").objects()[0]["state"] != "serving":
+                time.sleep(0.1)
+            again = full.kiln("import", large_bundle, "--json")
+            assert again.code == 0 and again.objects()[0]["stored"] + again.objects()[0]["there_already"] == 30, again
+            assert full.kiln("verify").code == 0
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_daemon_that_is_killed_during_an_import_has_whole_artifacts_and_takes_the_rest_later(large_bundle, key, other_daemon, tmp_path):
