@@ -10,6 +10,11 @@
 #include "storage/base/limits.h"
 
 namespace kiln {
+namespace {
+
+constexpr auto kAbsenceTime = std::chrono::milliseconds(10);
+
+}  // namespace
 
 template <typename Read>
 auto HotReader::In(const Read& read) const -> decltype(read(0)) {
@@ -25,7 +30,17 @@ auto HotReader::In(const Read& read) const -> decltype(read(0)) {
 }
 
 absl::StatusOr<std::shared_ptr<const PublishedToolchains>> HotReader::Toolchains() const {
-  return In([this](int directory) { return LoadToolchains(directory); });
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const MutexLock lock(mutex_);
+    if (now < absent_until_) return NotFound("{} has no toolchains", path_);
+  }
+  auto loaded = In([this](int directory) { return LoadToolchains(directory); });
+  if (absl::IsNotFound(loaded.status())) {
+    const MutexLock lock(mutex_);
+    absent_until_ = now + kAbsenceTime;
+  }
+  return loaded;
 }
 
 absl::StatusOr<std::shared_ptr<const PublishedToolchains>> HotReader::LoadToolchains(

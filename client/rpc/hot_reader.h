@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,7 +38,8 @@ class HotReader {
   [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
 
   // What the file beside the artifacts says; read again only when it was replaced. Errors as Find,
-  // and INVALID_ARGUMENT where it is not understood.
+  // and INVALID_ARGUMENT where it is not understood. NOT_FOUND holds for 10 ms: a batch that the
+  // daemon answers looks once, and not for each request.
   [[nodiscard]] absl::StatusOr<std::shared_ptr<const PublishedToolchains>> Toolchains() const;
 
   const std::string& path() const { return path_; }
@@ -63,6 +65,8 @@ class HotReader {
   const std::optional<uid_t> server_uid_;
   mutable Mutex mutex_;
   mutable Directory directory_ KILN_GUARDED_BY(mutex_);  // null until it is there
+  // No look for toolchains before then.
+  mutable std::chrono::steady_clock::time_point absent_until_ KILN_GUARDED_BY(mutex_){};
   mutable FileVersion toolchains_version_ KILN_GUARDED_BY(mutex_){};
   mutable std::shared_ptr<const PublishedToolchains> toolchains_ KILN_GUARDED_BY(mutex_);
 };

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -211,6 +213,18 @@ TEST_F(HotAnswersTest, AnOpenClientSeesChangedToolchains) {
   v1::ListToolchainsResponse none;
   hot_->PublishFile(kPublishedToolchains, none.SerializeAsString());
   EXPECT_FALSE(IsHit(*client));
+}
+
+TEST_F(HotAnswersTest, AnOpenClientFindsToolchainsThatComeLater) {
+  Publish();
+  std::filesystem::remove(hot_->path() + "/" + kPublishedToolchains);
+  const auto client = Connect();
+  EXPECT_FALSE(IsHit(*client));
+  PublishToolchains();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  bool is_hit = false;
+  while (!is_hit && std::chrono::steady_clock::now() < deadline) is_hit = IsHit(*client);
+  EXPECT_TRUE(is_hit);
 }
 
 TEST_F(HotAnswersTest, ManyAsksForTheMissesAlone) {
