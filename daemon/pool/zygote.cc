@@ -174,7 +174,7 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
                                    const WorkerLimits& limits) {
   KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits));
   const std::array<int, 2> descriptors{job_socket, output};
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
   KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));
   JsonReader reader(reply, "a zygote's answer");
   if (reader.String("type", 64) == "error") {
@@ -188,16 +188,18 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     return Unavailable("the zygote named a worker that is not its own");
   }
   workers_.insert(worker);
+  // The kernel takes some 10 ms to move a process to another group. Others fork and end meanwhile.
+  lock.Unlock();
   if (groups_ != nullptr) {
     if (const absl::Status grouped = groups_->Add(worker); !grouped.ok()) {
-      EndWorkerLocked(worker);
+      EndWorker(worker);
       return Unavailable("no control group for a worker: {}", Message(grouped));
     }
   }
   OfferToTheOutOfMemoryKiller(worker, kWorkerScore);
   if (!request["jail"].is_null()) {
     if (absl::Status admitted = jail_->Admit(std::move(problems)); !admitted.ok()) {
-      EndWorkerLocked(worker);
+      EndWorker(worker);
       return admitted;
     }
   }
