@@ -111,7 +111,8 @@ def lower(folder, capability, count, by="kiln"):
     shape = kernels.shape(512, 1000)
     lowered(program([first]), shape)
     seconds.clear()
-    triton.knobs.compilation.listener = note_stages
+    if by == "jax_triton":
+        triton.knobs.compilation.listener = note_stages
     result = result_of(seconds_of(program(every), shape))
     again = [seconds_of(program(every, factor), shape) for factor in range(2, 2 + AGAIN)]
     return {**result, "again": statistics.median(again)}

@@ -16,6 +16,7 @@ import functools
 import os
 import shutil
 import sys
+import threading
 import uuid
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -39,6 +40,7 @@ _NO_KEY = ("", "")
 _HAS_HOOK = hasattr(getattr(knobs, "runtime", None), "add_stages_inspection_hook")
 _ONE_BY_ONE = "configurations are compiled one after the other"
 _said: Dict[str, None] = {}
+_here = threading.local()  # wants_no_files: compiled_or_found() is under way in this thread
 
 
 @functools.lru_cache(maxsize=None)
@@ -98,6 +100,8 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         self._own_key, files = _groups().find(self.key, filename, _asked_of(caller), is_wanted)
         if files is None:
             return None
+        if getattr(_here, "wants_no_files", False):
+            raise _Found(files)
         self._put_at_once(files)
         group = {name: self._make_path(name) for name in files}
         super().put_group(filename, group)  # the last: who finds it finds the others
@@ -145,6 +149,28 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         except Exception as error:
             _leave_out("kernels are not kept in the daemon", error)
         return written
+
+
+class _Found(BaseException):
+    """Leaves Triton's compile() with the files of a kernel that it has begun to look for."""
+
+    def __init__(self, files: Dict[str, bytes]) -> None:
+        super().__init__()
+        self.files = files
+
+
+def compiled_or_found(source: Any, target: Any, options: Dict[str, Any]) -> "Any | Dict[str, bytes]":
+    """What Triton's compile() gives; or the files that the own namespace has of the kernel, by name. To write these for compile() to read
+    takes as long as to find them."""
+    from triton.compiler import compile
+    switches = getattr(knobs, "compilation", None)
+    _here.wants_no_files = not (getattr(switches, "listener", None) or getattr(switches, "always_compile", None))
+    try:
+        return compile(source, target=target, options=options)
+    except _Found as found:
+        return found.files
+    finally:
+        _here.wants_no_files = False
 
 
 def _keeps_groups() -> bool:

@@ -84,6 +84,18 @@ def test_every_supported_triton_gives_the_kernels_of_a_pytorch_program(other_jax
         assert "first configuration: BLOCK: 64" in job.value("explain(lower(lambda x: call(kernels.tuned, x, 256, 2.0), X))")
 
 
+def test_a_kernel_that_the_daemon_has_is_found_without_files_of_triton(other_jax, tmp_path):
+    calls = ["lowered_call(kernels.add, X, X, n=200, BLOCK=512, capability=90)",
+             "lowered_call(kernels.add, X, X, n=200, BLOCK=512, platform='rocm', capability='gfx942')"]
+    with other_jax(folder="first") as job:
+        expected = list(map(job.value, calls))
+    with other_jax(folder="second") as job:
+        assert list(map(job.value, calls)) == expected
+        assert job.value("kiln.report().hits") == {"own": 2}
+    made, found = (sorted(path.suffix for path in (tmp_path / folder / "triton").rglob("*.*")) for folder in ("first", "second"))
+    assert {".cubin", ".hsaco"} <= set(made) and not {".cubin", ".hsaco", ".ttir"} & set(found)
+
+
 # --- Decorators ------------------------------------------------------------------------------------------------------
 
 

@@ -120,15 +120,25 @@ def _tried(wanted: Specialization) -> Any:
 
 
 def _compile(wanted: Specialization) -> Compiled:
-    from kiln.triton import CacheManager  # turns the plug-in on
+    from kiln.triton import CacheManager, compiled_or_found  # turns the plug-in on
     from triton import knobs
-    from triton.compiler import compile
     if knobs.cache.manager_class is None:  # nobody chose another: a kernel is found before it is lowered
         knobs.cache.manager_class = CacheManager
-    made = compile(wanted.source, target=wanted.target, options=wanted.options.__dict__)
-    result = Compiled(made.metadata.name, bytes(made.kernel), made.asm.get("ptx", ""), made.asm.get("ttir", ""), wanted.parameters, made.metadata._asdict())
-    _check_architecture(made.asm, result)
+    made = compiled_or_found(wanted.source, wanted.target, wanted.options.__dict__)
+    metadata, stages = _read(made) if isinstance(made, dict) else (made.metadata._asdict(), made.asm)
+    binary = stages["cubin" if metadata["target"].backend == "cuda" else "hsaco"]
+    result = Compiled(metadata["name"], bytes(binary), stages.get("ptx", ""), stages.get("ttir", ""), wanted.parameters, metadata)
+    _check_architecture(stages, result)
     return result
+
+
+def _read(files: Dict[str, bytes]) -> "Tuple[Dict[str, Any], Dict[str, Any]]":
+    """Metadata and stages, of the files as Triton writes and names them."""
+    from triton.backends.compiler import GPUTarget
+    contents = {name.rpartition(".")[2]: content for name, content in files.items()}
+    metadata = json.loads(contents.pop("json"))
+    metadata["target"] = GPUTarget(*(metadata["target"][name] for name in ("backend", "arch", "warp_size")))
+    return metadata, {stage: content if stage in ("cubin", "hsaco") else content.decode() for stage, content in contents.items()}
 
 
 def _check_architecture(texts: Any, made: Compiled) -> None:
