@@ -202,7 +202,8 @@ def main():
         beside_torch(graph_segments.attention(128), 0.7, "torch's scaled_dot_product_attention")
 
     def convolution():
-        beside_torch(graph_segments.convolution(), None, "torch's conv2d")
+        for groups in (1, 8, 32):
+            beside_torch(graph_segments.convolution(groups=groups), None, "torch's conv2d")
 
     def kiln_graph():
         """As an engine has it: each kernel's compiler is chosen, values between kernels are in a workspace."""

@@ -62,10 +62,12 @@ def attention(width, length=2048):
                  lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
 
 
-def convolution(channels=256, size=28):
-    shape, weight = [32, channels, size, size], [channels, channels, 3, 3]
-    return _case(f"convolution-{channels}", {"x": (F16, shape), "weight": (F16, weight)}, (F16, shape),
-                 [("Conv", ["x", "weight"], "y", {"pads": [1, 1, 1, 1]})], lambda x, weight: functional.conv2d(x, weight, padding=1))
+def convolution(channels=256, size=28, groups=1):
+    shape, weight = [32, channels, size, size], [channels, channels // groups, 3, 3]
+    name = f"convolution-{channels}" + (f"-in-{groups}" if groups > 1 else "")
+    return _case(name, {"x": (F16, shape), "weight": (F16, weight)}, (F16, shape),
+                 [("Conv", ["x", "weight"], "y", {"pads": [1, 1, 1, 1], "group": groups})],
+                 lambda x, weight: functional.conv2d(x, weight, padding=1, groups=groups))
 
 
 def softmax(rows=8192, columns=4096):

@@ -155,13 +155,23 @@ void AddFactorOfOneColumn(Cases& cases) {
   cases.Add("matmul_of_one_column", maker);
 }
 
-void AddConvolution(Cases& cases) {
+void AddConvolutions(Cases& cases) {
+  for (const int64_t groups : {1, 3}) {
+    SegmentMaker maker;
+    const int x = maker.Input({2, 5 * groups, 9, 11}, DType::kF16);
+    const int w = maker.Input({7 * groups, 5, 3, 3}, DType::kF16);
+    const int bias = maker.Input({7 * groups}, DType::kF16);
+    const int y = maker.Add("Conv", {x, w, bias},
+                            {{"group", groups}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    maker.Output(maker.Add("Relu", {y}));
+    cases.Add(fmt::format("convolution_of_{}_groups", groups), maker);
+  }
   SegmentMaker maker;
-  const int x = maker.Input({2, 5, 9, 11}, DType::kF16);
-  const int w = maker.Input({7, 5, 3, 3}, DType::kF16);
-  const int y = maker.Add("Conv", {x, w}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
-  maker.Output(maker.Add("Relu", {y}));
-  cases.Add("convolution", maker);
+  const int x = maker.Input({2, 6, 5, 7}, DType::kF16);
+  const int w = maker.Input({6, 4, 3, 3}, DType::kF16);
+  maker.Output(maker.Add("ConvTranspose", {x, w},
+                         {{"group", int64_t{2}}, {"strides", std::vector<int64_t>{2, 1}}}));
+  cases.Add("transposed_convolution_of_2_groups", maker);
 }
 
 struct Heads {
@@ -236,7 +246,7 @@ std::vector<ProgramCase> TiledPrograms() {
   AddLayouts(cases);
   AddFused(cases);
   AddFactorOfOneColumn(cases);
-  AddConvolution(cases);
+  AddConvolutions(cases);
   AddAttention(cases);
   AddMaskedAttention(cases);
   return std::move(cases).Finish();

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "client/graph/emit/triton/attention.h"
 #include "client/graph/emit/triton/attention_emitter.h"
+#include "client/graph/emit/triton/groups.h"
 #include "client/graph/emit/triton/product.h"
 #include "client/graph/emit/triton/product_emitter.h"
 #include "client/graph/emit/triton/program_emitter.h"
@@ -27,6 +28,14 @@ absl::Status CheckTypes(const LoopProgram& program) {
   return absl::OkStatus();
 }
 
+std::optional<EmittedKernel> EmittedProduct(const LoopProgram& program,
+                                            const EmitOptions& options) {
+  const auto product = triton::FindProduct(program, options);
+  if (!product) return std::nullopt;
+  auto kernel = triton::EmitProduct(program, *product, options);
+  return kernel.ok() ? std::optional(*std::move(kernel)) : std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<EmittedKernel> EmitTriton(const LoopProgram& program, const EmitOptions& options) {
@@ -36,12 +45,13 @@ absl::StatusOr<EmittedKernel> EmitTriton(const LoopProgram& program, const EmitO
   KILN_RETURN_IF_ERROR(CheckTypes(program));
   // Where something beside the product or attention does not fit its tiles, the program is emitted
   // as any other.
-  if (const auto product = triton::FindProduct(program, options)) {
-    if (auto kernel = triton::EmitProduct(program, *product, options); kernel.ok()) return kernel;
-  }
+  if (auto kernel = EmittedProduct(program, options)) return *std::move(kernel);
   if (const auto attention = triton::FindAttention(program, options)) {
     auto kernel = triton::EmitAttention(program, *attention, options);
     if (kernel.ok()) return kernel;
+  }
+  if (const auto split = triton::SplitGroups(program)) {
+    if (auto kernel = EmittedProduct(*split, options)) return *std::move(kernel);
   }
   return triton::ProgramEmitter(program, options).Run();
 }

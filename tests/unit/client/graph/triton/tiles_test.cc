@@ -71,9 +71,19 @@ std::string TextOfConvolution(int64_t groups) {
   return TextOf(maker, kHopper);
 }
 
-TEST(TilesTest, ConvolutionOfOneGroupIsAProduct) {
-  EXPECT_THAT(TextOfConvolution(1), ContainsRegex("tt.dot [^\n]*xf16> \\* tensor"));
-  EXPECT_THAT(TextOfConvolution(2), Not(HasSubstr("tt.dot")));
+TEST(TilesTest, ConvolutionIsAProductOfEachGroup) {
+  for (const int64_t groups : {1, 2, 32}) {
+    EXPECT_THAT(TextOfConvolution(groups), ContainsRegex("tt.dot [^\n]*xf16> \\* tensor"));
+  }
+}
+
+// A channel of the input for each of the output, which has no rows.
+TEST(TilesTest, DepthwiseConvolutionIsNoProduct) {
+  SegmentMaker maker;
+  const int x = maker.Input({8, 64, 16, 16}, DType::kF16);
+  const int weight = maker.Input({64, 1, 3, 3}, DType::kF16);
+  maker.Output(maker.Add("Conv", {x, weight}, {{"group", int64_t{64}}}));
+  EXPECT_THAT(TextOf(maker, kHopper), Not(HasSubstr("tt.dot")));
 }
 
 TEST(TilesTest, RowsThatHaveNoLargestNumberAreAlongX) {
