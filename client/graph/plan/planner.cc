@@ -162,7 +162,7 @@ void Planner::Classify(int number) {
   if (!node.refusal.empty()) return;
   const Operator& op = *FindOperator(operation.name);
   const LoweringRule* const rule = FindLoweringRule(op.name);
-  node.type = SectionTypeOf(op.category, rule);
+  node.type = SectionTypeOf(op.category);
   node.has_loop = !FactsOf(node.type).is_pointwise;
   node.work = WorkOf(op, config_.model);
   if (rule == nullptr) {
@@ -249,8 +249,7 @@ FusionChoice Planner::Choose(int producer, const Cone& from, int consumer, int v
     choice.reason = "the consumer is the engine's";
   } else if (fused.operations > kSectionOperationsMax) {
     choice.reason = fmt::format("a section has at most {} operations", kSectionOperationsMax);
-  } else if (!FactsOf(to.type).takes_prologue &&
-             !(!node.views.empty() && to.type != SectionType::kScatter)) {
+  } else if (!FactsOf(to.type).takes_prologue && node.views.empty()) {
     choice.reason = fmt::format("a section of type {} reads memory alone", FactsOf(to.type).name);
   } else if (node.has_loop && to.has_loop) {
     choice.reason = "both have loops";
@@ -314,7 +313,7 @@ std::vector<View> Planner::ViewsOnMemory(int number) {
 // Decides whether each reader of the operation computes its elements, or memory holds them.
 void Planner::Inline(int number) {
   Node& node = NodeAt(number);
-  if (!config_.fuses || !node.refusal.empty() || node.type == SectionType::kScatter) return;
+  if (!config_.fuses || !node.refusal.empty()) return;
   node.views = ViewsOnMemory(number);
   if (!node.views.empty()) node.work = 0;
   const Cone cone = ConeOf(number, kOmitted);

@@ -7,7 +7,7 @@ namespace {
 
 using Type = SectionType;
 
-constexpr std::array<SectionTypeFacts, 10> kSectionTypes = {{
+constexpr std::array<SectionTypeFacts, 9> kSectionTypes = {{
     // type, name, pointwise, prologue, epilogue
     {Type::kElementwise, "elementwise", true, true, true},
     {Type::kView, "view", true, true, true},
@@ -18,7 +18,6 @@ constexpr std::array<SectionTypeFacts, 10> kSectionTypes = {{
     {Type::kMatmul, "matmul", false, true, true},
     {Type::kConvolution, "convolution", false, true, true},
     {Type::kAttention, "attention", false, false, true},
-    {Type::kScatter, "scatter", false, false, false},
 }};
 
 }  // namespace
@@ -34,8 +33,7 @@ std::optional<SectionType> ParseSectionType(std::string_view name) {
   return std::nullopt;
 }
 
-SectionType SectionTypeOf(OpCategory category, const LoweringRule* rule) {
-  if (rule != nullptr && rule->element == nullptr) return SectionType::kScatter;
+SectionType SectionTypeOf(OpCategory category) {
   switch (category) {
     case OpCategory::kConstant:
       return SectionType::kConstant;

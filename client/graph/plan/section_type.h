@@ -5,7 +5,6 @@
 #include <optional>
 #include <string_view>
 
-#include "client/graph/operators/lowering.h"
 #include "client/graph/operators/op_table.h"
 
 namespace kiln::graph {
@@ -14,13 +13,12 @@ enum class SectionType : uint8_t {
   kElementwise,  // one element of each input for each element
   kView,         // index arithmetic alone
   kConstant,     // no input
-  kGather,       // elements by indices that are data
+  kGather,       // elements by indices that are data; scatters, too
   kReduction,
   kNormalization,  // rows: softmax, layer norm
   kMatmul,
   kConvolution,
   kAttention,
-  kScatter,  // several programs; fuses nothing
 };
 
 struct SectionTypeFacts {
@@ -29,7 +27,7 @@ struct SectionTypeFacts {
   // Whether it computes an element without a loop. Such an operation can be computed where its
   // element is needed, as often as that is.
   bool is_pointwise;
-  // Computes the elements of its inputs itself. Every type but kScatter reads views of memory.
+  // Computes the elements of its inputs itself. All read views of memory.
   bool takes_prologue;
   bool takes_epilogue;  // has elementwise operations done to its elements before they are stored
 };
@@ -37,7 +35,7 @@ struct SectionTypeFacts {
 const SectionTypeFacts& FactsOf(SectionType type);
 std::optional<SectionType> ParseSectionType(std::string_view name);
 
-// The type of an operation by itself. `rule`: null where nothing lowers it.
-SectionType SectionTypeOf(OpCategory category, const LoweringRule* rule);
+// The type of an operation by itself.
+SectionType SectionTypeOf(OpCategory category);
 
 }  // namespace kiln::graph

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -113,6 +114,51 @@ def test_a_compiler_that_is_not_there_is_passed_over(daemon, segment, tmp_path):
     assert "kiln: cuda:90: no toolchain of the daemon compiles" in done.error
     steps = json.loads((tmp_path / "out" / "steps.json").read_text())["targets"][0]
     assert "triton" in steps["absent"] and set(compilers(steps["steps"])) <= {"ptx", "cuda"}
+
+
+# Of each type of section: an operator, its inputs, its output, attributes.
+SECTIONS = {
+    "elementwise": ("Add", [[64, 48], [64, 48]], [64, 48], {}),
+    "view": ("Transpose", [[64, 48]], [48, 64], {"perm": [1, 0]}),
+    "constant": ("EyeLike", [[16, 16]], [16, 16], {}),
+    "gather": ("ScatterElements", [[64, 48], [64, 48], [64, 48]], [64, 48], {"axis": 0, "reduction": "add"}),
+    "reduction": ("ReduceMax", [[64, 48]], [64], {"axes": [1], "keepdims": 0}),
+    "normalization": ("Softmax", [[64, 48]], [64, 48], {}),
+    "matmul": ("MatMul", [[64, 48], [48, 32]], [64, 32], {}),
+    "convolution": ("Conv", [[2, 32, 8, 8], [32, 16, 3, 3]], [2, 32, 6, 6], {"group": 2}),
+    "attention": ("Attention", [[1, 2, 64, 32]] * 3, [1, 2, 64, 32], {"is_causal": 1}),
+}
+
+
+def segment_of_all_types():
+    values, operations = [], []
+    for name, (operator, inputs, shape, attributes) in SECTIONS.items():
+        names = [f"{name}{i}" for i in range(len(inputs))]
+        values += [{"name": each, "type": "i64" if operator == "ScatterElements" and each.endswith("1") else "f16", "shape": extents,
+                    "role": "input"} for each, extents in zip(names, inputs, strict=True)]
+        values.append({"name": name, "type": "f16", "shape": shape, "role": "output"})
+        operations.append({"op": operator, "inputs": names, "outputs": [name], "attributes": attributes})
+    return {"kiln_segment": 1, "name": "types", "symbols": [], "values": values, "operations": operations}
+
+
+def test_every_type_of_section_has_a_case():
+    table = (ROOT / "client/graph/plan/section_type.cc").read_text()
+    assert sorted(SECTIONS) == sorted(re.findall(r'\{Type::k\w+, "(\w+)"', table))
+
+
+@pytest.mark.parametrize("target, compiler", [
+    ("spirv:1.2", "opencl"), ("cuda:90", "cuda"),
+    *(pytest.param(target, "triton", marks=pytest.mark.slow) for target in ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950"))])
+def test_every_type_of_section_compiles(daemon, tmp_path, target, compiler):
+    """What the daemon compiles for SPIR-V has passed spirv-val."""
+    segment = tmp_path / "types.json"
+    segment.write_text(json.dumps(segment_of_all_types()))
+    steps = compile_graph(daemon, segment, tmp_path / "out", "--target", target, "--compiler", compiler)[target]
+    assert sorted(step["type"] for step in steps) == sorted(SECTIONS)
+    assert set(compilers(steps)) == {compiler}
+    for kernel in (kernel for step in steps for kernel in step["kernels"]):
+        (binary,) = (path for path in (tmp_path / "out").glob(f"{kernel['name']}.*") if path.suffix[1:] in MAGIC)
+        assert binary.read_bytes().startswith(MAGIC[binary.suffix[1:]]), kernel
 
 
 def test_the_page_of_operators_is_that_of_the_table():
