@@ -15,20 +15,27 @@ absl::Status CheckArray(const void* array, uint32_t count) {
   return absl::InvalidArgumentError("an array is NULL, its count is not 0");
 }
 
+absl::Status CheckArrays(const kiln_graph_execution& given) {
+  absl::Status status = CheckArray(given.buffers, given.buffer_count);
+  return status.ok() ? CheckArray(given.symbols, given.symbol_count) : status;
+}
+
+Execution ExecutionOf(const kiln_graph_execution& given) {
+  return {.first_step = given.first_step,
+          .steps = given.step_count,
+          .buffers = {given.buffers, given.buffer_count},
+          .symbols = {given.symbols, given.symbol_count},
+          .workspace = given.workspace,
+          .workspace_bytes = given.workspace_bytes,
+          .stream = given.stream};
+}
+
 absl::Status ExecuteGiven(const kiln_graph_bound& bound, const kiln_graph_execution& given,
                           uint32_t& next_step) {
-  absl::Status status = CheckArray(given.buffers, given.buffer_count);
-  if (status.ok()) status = CheckArray(given.symbols, given.symbol_count);
+  absl::Status status = CheckArrays(given);
   if (!status.ok()) return status;
   size_t next = 0;
-  status = bound.bound->Execute({.first_step = given.first_step,
-                                 .steps = given.step_count,
-                                 .buffers = {given.buffers, given.buffer_count},
-                                 .symbols = {given.symbols, given.symbol_count},
-                                 .workspace = given.workspace,
-                                 .workspace_bytes = given.workspace_bytes,
-                                 .stream = given.stream},
-                                next);
+  status = bound.bound->Execute(ExecutionOf(given), next);
   if (status.ok()) next_step = static_cast<uint32_t>(next);
   return status;
 }
@@ -161,6 +168,20 @@ kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
     kiln_graph_execution known{};
     KILN_RETURN_IF_ERROR(Read(execution, known));
     return ExecuteGiven(*bound, known, *next_step);
+  });
+}
+
+kiln_graph_code kiln_graph_check_replay(const kiln_graph_bound* bound,
+                                        const kiln_graph_execution* captured,
+                                        const kiln_graph_execution* wanted) {
+  return Guarded({bound, captured, wanted}, [&]() -> absl::Status {
+    kiln_graph_execution before{};
+    kiln_graph_execution now{};
+    KILN_RETURN_IF_ERROR(Read(captured, before));
+    KILN_RETURN_IF_ERROR(Read(wanted, now));
+    KILN_RETURN_IF_ERROR(CheckArrays(before));
+    KILN_RETURN_IF_ERROR(CheckArrays(now));
+    return bound->bound->CheckReplay(ExecutionOf(before), ExecutionOf(now));
   });
 }
 

@@ -102,21 +102,18 @@ class Bound {
   // Launches up to the next step of the engine's, and returns its number, or that of the step after
   // the last. Allocates nothing; can be captured.
   [[nodiscard]] absl::StatusOr<uint32_t> Execute(const Execution& execution) const {
-    kiln_graph_execution given{};
-    given.size = sizeof given;
-    given.first_step = execution.first_step;
-    given.step_count = execution.step_count;
-    given.buffers = execution.buffers.data();
-    given.buffer_count = static_cast<uint32_t>(execution.buffers.size());
-    given.symbols = execution.symbols.data();
-    given.symbol_count = static_cast<uint32_t>(execution.symbols.size());
-    given.workspace = execution.workspace;
-    given.workspace_bytes = execution.workspace_bytes;
-    given.stream = execution.stream;
+    const kiln_graph_execution given = InC(execution);
     uint32_t next = 0;
     const auto code = kiln_graph_execute(get(), &given, &next);
     if (code != KILN_GRAPH_OK) return StatusOf(code);
     return next;
+  }
+  // Before a graph is replayed that captured `captured`, in place of executing `wanted`.
+  // INVALID_ARGUMENT: the name of the first buffer or symbol that is another one.
+  [[nodiscard]] absl::Status CheckReplay(const Execution& captured, const Execution& wanted) const {
+    const kiln_graph_execution before = InC(captured);
+    const kiln_graph_execution now = InC(wanted);
+    return StatusOf(kiln_graph_check_replay(get(), &before, &now));
   }
   // Counts from now on the sizes that executions ask for. To be called before the first one.
   [[nodiscard]] absl::Status Observe() { return StatusOf(kiln_graph_bound_observe(get())); }
@@ -141,6 +138,21 @@ class Bound {
   kiln_graph_bound* get() const { return handle_.get(); }
 
  private:
+  static kiln_graph_execution InC(const Execution& execution) {
+    kiln_graph_execution given{};
+    given.size = sizeof given;
+    given.first_step = execution.first_step;
+    given.step_count = execution.step_count;
+    given.buffers = execution.buffers.data();
+    given.buffer_count = static_cast<uint32_t>(execution.buffers.size());
+    given.symbols = execution.symbols.data();
+    given.symbol_count = static_cast<uint32_t>(execution.symbols.size());
+    given.workspace = execution.workspace;
+    given.workspace_bytes = execution.workspace_bytes;
+    given.stream = execution.stream;
+    return given;
+  }
+
   std::unique_ptr<kiln_graph_bound, Closing<kiln_graph_bound_close>> handle_;
 };
 

@@ -239,6 +239,14 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
                                                   const kiln_graph_execution* execution,
                                                   uint32_t* next_step);
 
+/* Before a graph is replayed that captured `captured`, in place of executing `wanted`: a graph has
+ * its addresses and sizes for good, so keep the arrays of what was captured. INVALID_ARGUMENT: the
+ * name of the first symbol, or buffer of a captured step, that is another one. Workspaces and
+ * streams do not count. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_check_replay(const kiln_graph_bound* bound,
+                                                       const kiln_graph_execution* captured,
+                                                       const kiln_graph_execution* wanted);
+
 /* --- Observed shapes -------------------------------------------------------------------------- */
 
 /* Counts from now on the sizes that executions ask for, also those that are refused. Takes a lock

@@ -182,18 +182,8 @@ absl::Status BoundPlan::Execute(const Execution& execution, size_t& next_step) c
   if (observed_ != nullptr && execution.first_step == first_own_step_) {
     observed_->Add(execution.symbols);
   }
-  if (absl::Status status = CheckSymbols(symbols_, execution.symbols); !status.ok()) return status;
-  if (execution.buffers.size() != names_.size()) {
-    return Refused("{} addresses are given, there are {} buffers", execution.buffers.size(),
-                   names_.size());
-  }
-  if (execution.first_step > steps_.size()) {
-    return Refused("there are {} steps, there is no number {}", steps_.size(),
-                   execution.first_step);
-  }
-  size_t end = steps_.size();
-  if (execution.steps != 0)
-    end = execution.first_step + std::min(execution.steps, end - execution.first_step);
+  if (absl::Status status = CheckSizes(execution); !status.ok()) return status;
+  const size_t end = EndOf(execution);
   size_t step = execution.first_step;
   while (step < end && !steps_[step].is_engines) ++step;
   if (step == execution.first_step) {

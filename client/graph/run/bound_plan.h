@@ -77,6 +77,10 @@ class BoundPlan {
   // misaligned, or written and overlapped by another; a workspace that is missing or too small;
   // more blocks than a grid has.
   [[nodiscard]] absl::Status Execute(const Execution& execution, size_t& next_step) const;
+  // Before a graph is replayed that captured `captured`, in place of executing `wanted`: a graph
+  // has its addresses and sizes for good. INVALID_ARGUMENT: the name of the first symbol, or buffer
+  // of a captured step, that is another one. Workspace and stream do not count.
+  [[nodiscard]] absl::Status CheckReplay(const Execution& captured, const Execution& wanted) const;
 
  private:
   struct CloseKernel {
@@ -139,6 +143,10 @@ class BoundPlan {
     }
     return absl::OkStatus();
   }
+  // The step behind the last one that it asks for.
+  size_t EndOf(const Execution& execution) const;
+  // Symbols, and how many addresses and steps there are.
+  absl::Status CheckSizes(const Execution& execution) const;
   absl::Status CheckBuffer(int buffer, const Execution& execution) const;
   absl::Status CheckOverlaps(const Execution& execution) const;
   Range RangeOf(int buffer, const Execution& execution) const;

@@ -6,6 +6,7 @@
 
 #include "client/graph/run/bound_plan.h"
 #include "client/graph/run/refused.h"
+#include "client/graph/run/symbol_ranges.h"
 
 namespace kiln::graph {
 namespace {
@@ -14,6 +15,51 @@ namespace {
 constexpr int64_t kBlocksMax[] = {INT32_MAX, 65535, 65535};
 
 }  // namespace
+
+size_t BoundPlan::EndOf(const Execution& execution) const {
+  const size_t left = steps_.size() - execution.first_step;
+  return execution.first_step + (execution.steps == 0 ? left : std::min(execution.steps, left));
+}
+
+absl::Status BoundPlan::CheckSizes(const Execution& execution) const {
+  if (absl::Status status = CheckSymbols(symbols_, execution.symbols); !status.ok()) return status;
+  if (execution.buffers.size() != names_.size()) {
+    return Refused("{} addresses are given, there are {} buffers", execution.buffers.size(),
+                   names_.size());
+  }
+  if (execution.first_step > steps_.size()) {
+    return Refused("there are {} steps, there is no number {}", steps_.size(),
+                   execution.first_step);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::CheckReplay(const Execution& captured, const Execution& wanted) const {
+  for (const Execution* each : {&captured, &wanted}) {
+    if (absl::Status status = CheckSizes(*each); !status.ok()) return status;
+  }
+  for (size_t i = 0; i < symbols_.size(); ++i) {
+    if (wanted.symbols[i] == captured.symbols[i]) continue;
+    return Refused("symbol {} is {}: the graph has captured {}", symbols_[i].name,
+                   wanted.symbols[i], captured.symbols[i]);
+  }
+  const auto check = [&](size_t kernel) -> absl::Status {
+    for (const int number : kernels_[kernel].buffers) {
+      const auto buffer = static_cast<size_t>(number);
+      const uint64_t address = wanted.buffers[buffer];
+      if (!layout_.buffers()[buffer].is_external || address == captured.buffers[buffer]) continue;
+      return Refused("buffer {} is at {:#x}: the graph has captured {:#x}", NameOf(number), address,
+                     captured.buffers[buffer]);
+    }
+    return absl::OkStatus();
+  };
+  for (size_t step = captured.first_step; step < EndOf(captured); ++step) {
+    if (steps_[step].is_engines) continue;
+    absl::Status status = ForEachLaunch(steps_[step], captured.symbols, check);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status BoundPlan::CheckBuffer(int buffer, const Execution& execution) const {
   const PlanBuffer& facts = layout_.buffers()[static_cast<size_t>(buffer)];

@@ -88,6 +88,16 @@ def test_a_launch_whose_arrays_do_not_fit_is_refused(bound, device, words, array
     assert refused.value.code == "INVALID_ARGUMENT"
 
 
+def test_a_replay_with_other_arrays_is_refused_by_name(bound, device):
+    captured = tensors(7)
+    bound.check_replay(captured, tensors(7), stream=device.queue)
+    moved = {**captured, "w": kiln.graph.TensorAddress(1 << 20, (12, 5))}
+    for arrays, words in ((moved, "buffer w is at 0x100000: the graph has captured 0x2000"), (tensors(8), "symbol batch is 8: .*captured 7")):
+        with pytest.raises(kiln.LaunchError, match=words) as refused:
+            bound.check_replay(captured, arrays, stream=device.queue)
+        assert refused.value.code == "INVALID_ARGUMENT"
+
+
 @pytest.mark.parametrize("symbols", [{"batch": 0}, {"batch": 257}, {"batch": 2**40}, {"batch": "7"}, {"rows": 7}])
 def test_sizes_outside_of_their_range_are_refused(bound, device, symbols):
     with pytest.raises(kiln.LaunchError, match="batch|rows"):

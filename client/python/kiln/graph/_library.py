@@ -72,6 +72,7 @@ _FUNCTIONS = {
     "bound_observe": (c_void_p,),
     "bound_get_observed": (c_void_p, c_uint32, c_void_p),
     "execute": (c_void_p, c_void_p, c_void_p),
+    "check_replay": (c_void_p, c_void_p, c_void_p),
 }
 _CLOSES = ("segment_close", "plan_close", "bound_close")
 

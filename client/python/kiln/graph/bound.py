@@ -133,23 +133,39 @@ class BoundPlan:
             first = self._launch(first, known, numbers, handle, workspace, kept)
         return known
 
+    def check_replay(self, captured: "Mapping[str, Any]", arrays: "Mapping[str, Any]", *, symbols: "Optional[Mapping[str, int]]" = None,
+                     stream: Any = None) -> None:
+        """Before a CUDA graph is replayed that captured execute(captured), in place of execute(arrays): a graph has its addresses and
+        sizes for good. LaunchError: the name of the first array or symbol that is another one."""
+        if self._kernel is None:
+            return  # no launch was captured
+        handle = self._stream(stream)
+        kept: "List[Any]" = []
+        both = [self._execution(0, one, self._sizes(one, symbols or {}), handle, kept) for one in (captured, arrays)]
+        c.library().launch("check_replay", self._handle, *(ctypes.byref(one) for one in both))
+
     # --- Kernels ---
 
     def _launch(self, first: int, known: "Dict[str, Any]", numbers: "Dict[str, int]", stream: int, workspace: Any, kept: "List[Any]") -> int:
         """All steps up to the next one of the engine's, whose number it gives."""
+        execution = self._execution(first, known, numbers, stream, kept)
+        size = self.workspace_bytes(numbers)
+        if size and workspace is None:
+            raise _wrong(f"the plan needs a workspace of {size} bytes", "FAILED_PRECONDITION")
+        execution.workspace_bytes = size
+        execution.workspace = self._address("workspace", workspace, stream, kept) if size else 0
+        following = ctypes.c_uint32()
+        c.library().launch("execute", self._handle, ctypes.byref(execution), ctypes.byref(following))
+        return following.value
+
+    def _execution(self, first: int, known: "Mapping[str, Any]", numbers: "Mapping[str, int]", stream: int, kept: "List[Any]") -> Any:
+        """Without a workspace."""
         addresses = (ctypes.c_uint64 * len(self.buffers))()
         for place, buffer in enumerate(self.buffers):
             if buffer.is_external and buffer.name in known:
                 addresses[place] = self._address(buffer.name, known[buffer.name], stream, kept)
-        size = self.workspace_bytes(numbers)
-        if size and workspace is None:
-            raise _wrong(f"the plan needs a workspace of {size} bytes", "FAILED_PRECONDITION")
-        execution = c.Execution(first_step=first, buffer_count=len(self.buffers), buffers=addresses, symbols=self._numbers(numbers),
-                                symbol_count=len(self._symbols), stream=stream, workspace_bytes=size,
-                                workspace=self._address("workspace", workspace, stream, kept) if size else 0)
-        following = ctypes.c_uint32()
-        c.library().launch("execute", self._handle, ctypes.byref(execution), ctypes.byref(following))
-        return following.value
+        return c.Execution(first_step=first, buffer_count=len(self.buffers), buffers=addresses, symbols=self._numbers(numbers),
+                           symbol_count=len(self._symbols), stream=stream)
 
     def _address(self, name: str, array: Any, stream: int, kept: "List[Any]") -> int:
         if type(array) is int:

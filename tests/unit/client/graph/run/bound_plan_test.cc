@@ -97,6 +97,31 @@ TEST_F(BoundPlanTest, ExecuteAllocatesNothing) {
   EXPECT_EQ(allocations, before);
 }
 
+TEST_F(BoundPlanTest, AReplayWithOtherBuffersOrSizesIsRefusedByName) {
+  Load();
+  const std::vector<uint64_t> captured_buffers = buffers_;
+  const std::vector<int64_t> captured_symbols = symbols_;
+  Execution captured = Whole();
+  captured.buffers = captured_buffers;
+  captured.symbols = captured_symbols;
+  captured.steps = 3;  // up to the softmax, which the engine keeps
+  EXPECT_TRUE(bound_->CheckReplay(captured, Whole()).ok());
+  buffers_[BufferNumber("v5")] += 64;  // written behind the softmax
+  EXPECT_TRUE(bound_->CheckReplay(captured, Whole()).ok());
+  captured.steps = 0;
+  EXPECT_THAT(bound_->CheckReplay(captured, Whole()).message(), HasSubstr("buffer v5 is at 0x"));
+  buffers_ = captured_buffers;
+  buffers_[BufferNumber("v0")] = 0xab'0000;
+  EXPECT_EQ(bound_->CheckReplay(captured, Whole()).message(),
+            "buffer v0 is at 0xab0000: the graph has captured 0x100000");
+  symbols_ = {11};
+  EXPECT_EQ(bound_->CheckReplay(captured, Whole()).message(),
+            "symbol n is 11: the graph has captured 10");
+  buffers_.pop_back();
+  EXPECT_THAT(bound_->CheckReplay(captured, Whole()).message(),
+              HasSubstr("addresses are given, there are"));
+}
+
 TEST_F(BoundPlanTest, AStreamCapturesIt) {
   Load();
   void* const stream = &symbols_;

@@ -201,6 +201,7 @@ TEST_F(GraphCApiTest, NullIsRefusedAndMayBeClosed) {
   EXPECT_EQ(kiln_graph_plan_open(nullptr, nullptr, &plan_), KILN_GRAPH_INVALID_ARGUMENT);
   EXPECT_EQ(kiln_graph_bind(nullptr, nullptr, 0, nullptr), KILN_GRAPH_INVALID_ARGUMENT);
   EXPECT_EQ(kiln_graph_execute(nullptr, nullptr, nullptr), KILN_GRAPH_INVALID_ARGUMENT);
+  EXPECT_EQ(kiln_graph_check_replay(nullptr, nullptr, nullptr), KILN_GRAPH_INVALID_ARGUMENT);
   kiln_graph_segment_close(nullptr);
   kiln_graph_plan_close(nullptr);
   kiln_graph_bound_close(nullptr);
