@@ -116,7 +116,7 @@ def test_a_compiler_that_is_not_there_is_passed_over(daemon, segment, tmp_path):
     assert "triton" in steps["absent"] and set(compilers(steps["steps"])) <= {"ptx", "cuda"}
 
 
-# Of each type of section: an operator, its inputs, its output, attributes.
+# An operator, its inputs, its output and its attributes, for each type of section.
 SECTIONS = {
     "elementwise": ("Add", [[64, 48], [64, 48]], [64, 48], {}),
     "view": ("Transpose", [[64, 48]], [48, 64], {"perm": [1, 0]}),
