@@ -100,12 +100,10 @@ std::vector<JailPath> Jail::PathsFor(const JailNeeds& needs, const std::string& 
 }
 
 absl::Status Jail::Admit(std::vector<std::string> problems) {
-  {
-    const MutexLock lock(mutex_);
-    of_latest_worker_ = std::move(problems);
-  }
-  const std::vector<std::string> all = Problems();
+  std::vector<std::string> all = missing_;
+  all.insert(all.end(), problems.begin(), problems.end());
   const MutexLock lock(mutex_);
+  of_latest_worker_ = std::move(problems);
   for (const std::string& problem : all) {
     if (!logged_.insert(problem).second) continue;
     LogError("workers are not fully jailed: a hostile source could reach what the daemon can",

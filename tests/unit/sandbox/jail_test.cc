@@ -7,6 +7,9 @@
 
 #include <array>
 #include <filesystem>
+#include <future>
+#include <string>
+#include <vector>
 
 #include "daemon/pool/zygote.h"
 #include "daemon/sandbox/landlock.h"
@@ -107,6 +110,19 @@ TEST(JailTest, TheLatestWorkersProblemsCount) {
   Jail required(Jail::Mode::kRequired, kEverything);
   EXPECT_TRUE(absl::IsFailedPrecondition(required.Admit({"capabilities: denied"})));
   EXPECT_TRUE(required.Admit({}).ok());
+}
+
+TEST(JailTest, AWorkerIsJudgedByItsOwnProblemsWhileOthersAreAdmitted) {
+  Jail jail(Jail::Mode::kRequired, kEverything);
+  constexpr int kTries = 20'000;
+  const auto count_admitted = [&](const std::vector<std::string>& problems) {
+    int admitted = 0;
+    for (int i = 0; i < kTries; ++i) admitted += jail.Admit(problems).ok() ? 1 : 0;
+    return admitted;
+  };
+  auto without = std::async(std::launch::async, count_admitted, std::vector<std::string>());
+  EXPECT_EQ(count_admitted({"capabilities: denied"}), 0);
+  EXPECT_EQ(without.get(), kTries);
 }
 
 // Between zygote and jail.
