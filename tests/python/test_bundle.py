@@ -376,7 +376,9 @@ def test_a_disk_that_fills_up_during_an_import_keeps_whole_artifacts_and_takes_t
             stored = [one["key"] for one in full.kiln("ls", "--json").objects()]
             assert len(stored) >= first["stored"] and all(full.kiln("inspect", one).code == 0 for one in stored)
             subprocess.run(["mount", "-o", "remount,size=256m", disk], check=True)
-            while full.kiln("stats", "--json").objects()[0]["state"] != "serving":
+            deadline = time.monotonic() + 60
+            while (state := full.kiln("stats", "--json").objects()[0]["state"]) != "serving":
+                assert time.monotonic() < deadline, state
                 time.sleep(0.1)
             again = full.kiln("import", large_bundle, "--json")
             assert again.code == 0 and again.objects()[0]["stored"] + again.objects()[0]["there_already"] == 30, again
