@@ -134,11 +134,12 @@ def _compile(wanted: Specialization) -> Compiled:
 
 def _read(files: Dict[str, bytes]) -> "Tuple[Dict[str, Any], Dict[str, Any]]":
     """Metadata and stages, of the files as Triton writes and names them."""
+    from kiln._plugin.own import encoding
     from triton.backends.compiler import GPUTarget
     contents = {name.rpartition(".")[2]: content for name, content in files.items()}
     metadata = json.loads(contents.pop("json"))
     metadata["target"] = GPUTarget(*(metadata["target"][name] for name in ("backend", "arch", "warp_size")))
-    return metadata, {stage: content if stage in ("cubin", "hsaco") else content.decode() for stage, content in contents.items()}
+    return metadata, {stage: content if stage in ("cubin", "hsaco") else content.decode(encoding()) for stage, content in contents.items()}
 
 
 def _check_architecture(texts: Any, made: Compiled) -> None:
