@@ -33,7 +33,8 @@ struct CostModel {
   double launch_bytes = 12e6;
   // A producer is never computed more often than this for each of its elements.
   double recompute_max = 64;
-  // A chain under this many elements, or of one operation, is not worth a kernel of its own.
+  // A chain under this many elements, or of one operation, is not worth a kernel of its own: a
+  // million f32, read and written once, are 8 MB, less than a launch is worth.
   int64_t worthwhile_elements = 1'000'000;
   // What a section may move so that a grid barrier in front of it is better than a launch of its
   // own, in a captured graph. It never is on an H100 (docs/gpu-results.md, graph-grid-barrier): a
