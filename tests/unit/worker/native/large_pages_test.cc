@@ -149,6 +149,7 @@ TEST(LargePagesTest, DISABLED_UnderJemalloc) {
 }
 
 TEST(LargePagesTest, AForkAllocatesInLargePagesOfItsOwn) {
+  if (*KILN_SANITIZE != '\0') GTEST_SKIP() << "sanitizers bring their own malloc";
   const std::string jemalloc =
       FindJemalloc("", [](const auto&, const auto&) { return absl::OkStatus(); });
   if (jemalloc.empty() || !HasLargePages()) GTEST_SKIP() << "no jemalloc, or no large pages";
