@@ -199,7 +199,7 @@ std::vector<Field> MakeFields() {
   workers.Duration("zygote_idle_time", &Config::Workers::zygote_idle_time, milliseconds(0),
                    hours(24 * 30),
                    "A toolchain that nobody used for so long gives back all its processes, but for "
-                   "the default one. 0ms: none does.");
+                   "the default one and the first ptxas. 0ms: none does.");
   workers.Integer(
       "crashes_per_hour", &Config::Workers::crashes_per_hour, 0, 1'000'000,
       "After so many crashes of its workers within an hour, a toolchain's processes are "
