@@ -35,7 +35,8 @@ void ToolchainPools::Serve(const std::vector<std::shared_ptr<const Toolchain>>& 
   bool has_ptxas = false;
   for (const auto& toolchain : toolchains) {
     const bool is_first_ptxas = toolchain->name == kPtxas && !std::exchange(has_ptxas, true);
-    const bool starts_ahead = is_first_ptxas || (has_default && routes.empty());
+    const bool is_default_triton = has_default && routes.empty() && !toolchain->interpreter.empty();
+    const bool starts_ahead = is_first_ptxas || is_default_triton;
     ServedPtr served = Keep(*toolchain, has_other_ptxas);
     if (served == nullptr) {
       served = std::make_shared<Served>(

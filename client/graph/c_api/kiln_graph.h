@@ -241,8 +241,8 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
 
 /* Before a graph is replayed that captured `captured`, in place of executing `wanted`: a graph has
  * its addresses and sizes for good, so keep the arrays of what was captured. INVALID_ARGUMENT: the
- * name of the first symbol, or buffer of a captured step, that is another one. Workspaces and
- * streams do not count. */
+ * name of the first symbol, or buffer of a captured step, that is another one; another workspace
+ * where a captured step has a buffer in it. Streams do not count. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_check_replay(const kiln_graph_bound* bound,
                                                        const kiln_graph_execution* captured,
                                                        const kiln_graph_execution* wanted);

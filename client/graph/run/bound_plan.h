@@ -79,7 +79,8 @@ class BoundPlan {
   [[nodiscard]] absl::Status Execute(const Execution& execution, size_t& next_step) const;
   // Before a graph is replayed that captured `captured`, in place of executing `wanted`: a graph
   // has its addresses and sizes for good. INVALID_ARGUMENT: the name of the first symbol, or buffer
-  // of a captured step, that is another one. Workspace and stream do not count.
+  // of a captured step, that is another one; another workspace where a captured step has a buffer
+  // in it. The stream does not count.
   [[nodiscard]] absl::Status CheckReplay(const Execution& captured, const Execution& wanted) const;
 
  private:

@@ -46,8 +46,13 @@ absl::Status BoundPlan::CheckReplay(const Execution& captured, const Execution& 
   const auto check = [&](size_t kernel) -> absl::Status {
     for (const int number : kernels_[kernel].buffers) {
       const auto buffer = static_cast<size_t>(number);
+      if (!layout_.buffers()[buffer].is_external) {
+        if (wanted.workspace == captured.workspace) continue;
+        return Refused("the workspace is at {:#x}: the graph has captured {:#x}", wanted.workspace,
+                       captured.workspace);
+      }
       const uint64_t address = wanted.buffers[buffer];
-      if (!layout_.buffers()[buffer].is_external || address == captured.buffers[buffer]) continue;
+      if (address == captured.buffers[buffer]) continue;
       return Refused("buffer {} is at {:#x}: the graph has captured {:#x}", NameOf(number), address,
                      captured.buffers[buffer]);
     }

@@ -101,6 +101,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         if files is None:
             return None
         if getattr(_here, "wants_no_files", False):
+            _here.wants_no_files = False
             raise _Found(files)
         self._put_at_once(files)
         group = {name: self._make_path(name) for name in files}

@@ -104,10 +104,17 @@ TEST_F(ToolchainPoolsTest, AddsAPoolWhileAnotherCompiles) {
   EXPECT_THAT(Listed(), ElementsAre("fake==1.0", "fake==2.0"));
 }
 
-TEST_F(ToolchainPoolsTest, TheDefaultAndTheFirstPtxasStartAhead) {
-  Serve({MakeFakeCompiler("2.0"), MakeFakeCompiler("1.0"), MakeFakeCompiler("12.9", "ptxas"),
+TEST_F(ToolchainPoolsTest, TheDefaultTritonAndTheFirstPtxasStartAhead) {
+  const auto triton = MakeFakeCompiler("2.0");
+  triton->interpreter = "/usr/bin/python3";
+  Serve({triton, MakeFakeCompiler("1.0"), MakeFakeCompiler("12.9", "ptxas"),
          MakeFakeCompiler("12.8", "ptxas")});
   EXPECT_THAT(ahead_, ElementsAre("fake==2.0", "ptxas==12.9"));
+}
+
+TEST_F(ToolchainPoolsTest, ANativeDefaultStartsWithItsFirstRequest) {
+  Serve({MakeFakeCompiler("2.0"), MakeFakeCompiler("12.9", "ptxas")});
+  EXPECT_THAT(ahead_, ElementsAre("ptxas==12.9"));
 }
 
 TEST_F(ToolchainPoolsTest, WithoutADefaultTheFirstPtxasAloneStartsAhead) {

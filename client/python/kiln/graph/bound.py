@@ -136,7 +136,7 @@ class BoundPlan:
     def check_replay(self, captured: "Mapping[str, Any]", arrays: "Mapping[str, Any]", *, symbols: "Optional[Mapping[str, int]]" = None,
                      stream: Any = None) -> None:
         """Before a CUDA graph is replayed that captured execute(captured), in place of execute(arrays): a graph has its addresses and
-        sizes for good. LaunchError: the name of the first array or symbol that is another one."""
+        sizes for good. Its workspace has to be there still. LaunchError: the name of the first array or symbol that is another one."""
         if self._kernel is None:
             return  # no launch was captured
         handle = self._stream(stream)

@@ -106,6 +106,9 @@ TEST_F(BoundPlanTest, AReplayWithOtherBuffersOrSizesIsRefusedByName) {
   captured.symbols = captured_symbols;
   captured.steps = 3;  // up to the softmax, which the engine keeps
   EXPECT_TRUE(bound_->CheckReplay(captured, Whole()).ok());
+  Execution moved = Whole();
+  moved.workspace += 256;
+  EXPECT_THAT(bound_->CheckReplay(captured, moved).message(), HasSubstr("the workspace is at 0x"));
   buffers_[BufferNumber("v5")] += 64;  // written behind the softmax
   EXPECT_TRUE(bound_->CheckReplay(captured, Whole()).ok());
   captured.steps = 0;
