@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -719,6 +720,21 @@ def test_a_socket_of_somebody_else(programs, tmp_path):
             connected(str(path), server_uid=65534)
         finally:
             server.stdin.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")
+def test_a_daemon_of_somebody_else_with_a_socket_for_operators(programs):
+    serve = ("import os, socket, sys\nlisteners = []\nfor name, mode in (('kilnd.sock', 0o777), ('admin.sock', 0o600)):\n"
+             "    one = socket.socket(socket.AF_UNIX)\n    one.bind(f'{sys.argv[1]}/{name}')\n    os.chmod(f'{sys.argv[1]}/{name}', mode)\n"
+             "    listeners.append(one)\nos.setuid(65534)\nfor one in listeners:\n    one.listen()\nprint('ready', flush=True)\nsys.stdin.read()\n")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        with subprocess.Popen([sys.executable, "-c", serve, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+            server.stdout.readline()
+            said = subprocess.run([programs.kiln, "--socket", f"{folder}/kilnd.sock", "stats"], capture_output=True, text=True, check=False,
+                                  user=60001, group=60001, extra_groups=[])
+            server.stdin.close()
+    assert "served by uid 65534" in said.stderr and "  try: --server-uid 65534," in said.stderr and "admin" not in said.stderr, said
 
 
 # --- Where it looks, what it imports ---------------------------------------------------------------------------------

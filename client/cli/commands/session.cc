@@ -8,6 +8,7 @@
 #include "client/cli/output/format.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
+#include "client/rpc/dial.h"
 #include "client/rpc/retry.h"
 #include "client/rpc/socket_path.h"
 
@@ -92,7 +93,10 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdminOrOwn() const 
   auto admin = ConnectAdmin();
   if (admin.ok() || IsWedgedStatus(admin.status())) return admin;
   auto own = AdminClient::ConnectOwn(Options(options_.socket));
-  if (!own.ok()) return admin;
+  if (!own.ok()) {
+    // Not being an operator is beside the point where the daemon is not trusted.
+    return UntrustedServer(own.status()) ? Explain(own.status()) : admin.status();
+  }
   console_.err << "kiln: your own jobs only: the administration socket is for operators\n";
   return own;
 }
