@@ -111,7 +111,7 @@ def lower(folder, capability, count, by="kiln"):
     shape = kernels.shape(512, 1000)
     lowered(program([first]), shape)
     seconds.clear()
-    if by == "jax_triton":
+    if by == "jax_triton" or _one_by_one:
         triton.knobs.compilation.listener = note_stages
     result = result_of(seconds_of(program(every), shape))
     again = [seconds_of(program(every, factor), shape) for factor in range(2, 2 + AGAIN)]
