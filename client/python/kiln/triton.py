@@ -97,11 +97,12 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
     def _get_kept(self, filename: str, caller: Any, is_wanted: bool) -> Optional[Dict[str, str]]:
         if not _keeps_groups():
             return None
+        wants_no_files = getattr(_here, "wants_no_files", False)
+        _here.wants_no_files = False  # a compile() within this one's lowering is another
         self._own_key, files = _groups().find(self.key, filename, _asked_of(caller), is_wanted)
         if files is None:
             return None
-        if getattr(_here, "wants_no_files", False):
-            _here.wants_no_files = False
+        if wants_no_files:
             raise _Found(files)
         self._put_at_once(files)
         group = {name: self._make_path(name) for name in files}
