@@ -3,14 +3,17 @@
 import fcntl
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
+import onnx
 import pytest
 
+from graph.example_segments import daemon_in
 from job import Job
 from kiln_triton_worker.warm_kernel import WARM_KERNEL
-from places import BINARIES, PACKAGE, ROOT, TOOLCHAIN
+from places import BINARIES, OPENCL, PACKAGE, ROOT, TOOLCHAIN
 
 pytestmark = pytest.mark.slow
 
@@ -69,6 +72,19 @@ def test_an_installed_plug_in_asks_the_daemon(installed, daemon, tmp_path):
     environment = {**Job(tmp_path, installed, daemon.root, "cache").environment, "PYTHONPATH": str(triton)}
     answer = json.loads(run(installed, "-B", ROOT / "tests" / "testing" / "jobs" / "attacked_job.py", "none", env=environment))
     assert answer["served"] == len(answer["made"]) == 8, answer
+
+
+@pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
+def test_an_installed_example_computes_whole_models(installed, programs, tmp_path):
+    """Every operation by a kernel; with the NumPy and the onnx of this Python."""
+    with daemon_in(tmp_path / "daemon", programs) as running:
+        environment = {"KILN_ROOT": str(running.root), "OCL_ICD_VENDORS": str(OPENCL / "vendors"),
+                       "PYTHONPATH": str(pathlib.Path(onnx.__file__).parent.parent), "PATH": os.environ["PATH"]}
+        said = run(installed, "-B", installed.parent.parent / "share/kiln/examples/onnx/run_models.py", env=environment)
+    lines = said.splitlines()
+    models = [line.split(",")[0] for line in lines if line[0] != " "]
+    assert models == ["mlp: 4 operations", "convolution_net: 10 operations", "transformer_block: 23 operations"], said
+    assert sum(line.startswith("  differs by at most ") for line in lines) == len(models) and "left" not in said, said
 
 
 def mypy(folder, *what):
