@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "storage/base/printable.h"
+#include "storage/base/utf8.h"
 
 namespace kiln {
 namespace {

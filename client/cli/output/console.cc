@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "storage/base/printable.h"
+#include "storage/base/utf8.h"
 
 namespace kiln::cli {
 namespace {
