@@ -5,12 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
 #include "client/cli/commands/errors.h"
 #include "client/cli/output/console.h"
+#include "storage/base/nearest_word.h"
 #include "storage/base/units.h"
 
 namespace kiln::cli {
@@ -44,25 +44,8 @@ std::string ToSeconds(std::string& text) {
   return fmt::format("'{}' is no time above 0, as 30 (seconds), 30s or 10m", text);
 }
 
-// Levenshtein's distance: insertions, deletions and replacements.
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row[b.size()];
-}
-
-// "; did you mean --target?", or "" where no option or command that `apps` know is near.
-std::string DidYouMean(std::string_view word, const std::vector<CLI::App*>& apps) {
-  word = word.substr(0, word.find('='));
-  constexpr size_t kWordBytesMax = 64;  // a longer one is no mistyped name
-  if (word.size() > kWordBytesMax) return "";
+// The commands and options that `apps` know.
+std::vector<std::string> KnownWords(const std::vector<CLI::App*>& apps) {
   std::vector<std::string> known;
   for (const CLI::App* app : apps) {
     for (const CLI::App* command : app->get_subcommands({})) known.push_back(command->get_name());
@@ -70,13 +53,7 @@ std::string DidYouMean(std::string_view word, const std::vector<CLI::App*>& apps
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }
   }
-  // A word that was cut short is nearest: --opt means --option, not --root.
-  const auto distance = [word](const std::string& name) {
-    return word.size() > 3 && name.starts_with(word) ? 0 : Distance(word, name);
-  };
-  const auto nearest = std::ranges::min_element(known, {}, distance);
-  const bool is_near = distance(*nearest) <= std::max<size_t>(2, word.size() / 3);
-  return is_near ? fmt::format("; did you mean {}?", *nearest) : "";
+  return known;
 }
 
 // "help", "help ls": as people ask who know git.
@@ -166,7 +143,7 @@ std::function<ExitCode(Session&)> CommandParser::Parse(std::vector<std::string> 
     const std::string why = unknown.empty()
                                 ? error.what()
                                 : fmt::format("'{}' is not known here{}", unknown.front(),
-                                              DidYouMean(unknown.front(), chosen));
+                                              DidYouMean(unknown.front(), KnownWords(chosen)));
     Console console{out, err};
     Fail(console, command.empty() ? "usage" : command,
          CannotRun(InvalidArgument("{}", why),

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <map>
-#include <numeric>
 
 #include "client/graph/operators/op_rows.h"
+#include "storage/base/nearest_word.h"
 
 namespace kiln::graph {
 namespace {
@@ -167,24 +166,6 @@ const OperatorsByName& AllNames() {
   return names;
 }
 
-// Levenshtein's, without regard to case.
-int EditDistance(std::string_view one, std::string_view two) {
-  std::vector<int> row(two.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < one.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i) + 1;
-    for (size_t j = 0; j < two.size(); ++j) {
-      const int change = std::tolower(static_cast<unsigned char>(one[i])) !=
-                         std::tolower(static_cast<unsigned char>(two[j]));
-      const int replaced = diagonal + change;
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 const std::vector<Operator>& AllOperators() {
@@ -197,19 +178,10 @@ const Operator* FindOperator(std::string_view name) {
   return found == AllNames().end() ? nullptr : found->second;
 }
 
-std::string_view NearestOperator(std::string_view name) {
-  constexpr size_t kNameMax = 64;  // what is longer is no operator's name
-  std::string_view nearest;
-  if (name.size() > kNameMax) return nearest;
-  int least = static_cast<int>(std::max<size_t>(name.size() / 3, 1)) + 1;
-  for (const auto& [known, op] : AllNames()) {
-    const int distance = EditDistance(name, known);
-    if (distance < least) {
-      least = distance;
-      nearest = known;
-    }
-  }
-  return nearest;
+std::string DidYouMeanOperator(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const auto& [each, op] : AllNames()) known.push_back(each);
+  return DidYouMean(name, known);
 }
 
 std::string_view NameOf(OpCategory category) { return FactsOf(category).name; }

@@ -85,8 +85,8 @@ struct Operator {
 const std::vector<Operator>& AllOperators();
 // By name or alias, as written.
 const Operator* FindOperator(std::string_view name);
-// The name that most resembles an unknown one; empty where none does.
-std::string_view NearestOperator(std::string_view name);
+// "; did you mean Softmax?" for an unknown name; empty where none resembles it.
+std::string DidYouMeanOperator(std::string_view name);
 std::string_view NameOf(OpCategory category);
 
 // The operation's attribute, or the table's default. Null where neither exists.

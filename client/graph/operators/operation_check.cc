@@ -85,9 +85,8 @@ absl::Status CheckAttributes(const Operation& operation, const Operator& op) {
 absl::Status CheckForm(const Operation& operation) {
   const Operator* const op = FindOperator(operation.name);
   if (op == nullptr) {
-    const std::string_view nearest = NearestOperator(operation.name);
     return OperationError("there is no operator {:.100}{}", operation.name,
-                          nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+                          DidYouMeanOperator(operation.name));
   }
   absl::Status status = CheckCounts(operation, *op);
   if (status.ok()) status = CheckAttributes(operation, *op);

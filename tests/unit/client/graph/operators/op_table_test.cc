@@ -84,11 +84,11 @@ TEST(OpTableTest, ReadsArityAndAttributes) {
 }
 
 TEST(OpTableTest, SuggestsTheNameThatAnUnknownOneResembles) {
-  EXPECT_EQ(NearestOperator("Soft_max"), "Softmax");
-  EXPECT_EQ(NearestOperator("Sigmiod"), "Sigmoid");
-  EXPECT_EQ(NearestOperator("ReduceSun"), "ReduceSum");
-  EXPECT_EQ(NearestOperator("Frobnicate"), "");
-  EXPECT_EQ(NearestOperator(std::string(100000, 'x')), "");
+  EXPECT_EQ(DidYouMeanOperator("Soft_max"), "; did you mean Softmax?");
+  EXPECT_EQ(DidYouMeanOperator("Sigmiod"), "; did you mean Sigmoid?");
+  EXPECT_EQ(DidYouMeanOperator("ReduceSun"), "; did you mean ReduceSum?");
+  EXPECT_EQ(DidYouMeanOperator("Frobnicate"), "");
+  EXPECT_EQ(DidYouMeanOperator(std::string(100000, 'x')), "");
 }
 
 TEST(OpTableTest, AFirstInputOfATypeThatTheRowLacksIsNotLowered) {
