@@ -33,6 +33,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/log.h"
+#include "storage/base/nearest_word.h"
 #include "storage/base/status.h"
 #include "storage/base/unique_fd.h"
 
@@ -334,6 +335,14 @@ std::string CheckPathGiven(const std::string& text) {
   return text.empty() ? "is empty; name a path, or leave it out" : "";
 }
 
+std::vector<std::string> NamesOfFlags(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Compiles GPU kernels once and keeps them.", "kilnd");
   Flags flags;
@@ -359,7 +368,12 @@ int Main(int argc, char** argv) {
     return Fail(kBadUsage, InvalidArgument("{}: give it a value", option));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // its help, or its version
-    return Fail(kBadUsage, InvalidArgument("{}; see 'kilnd --help'", error.what()));
+    const std::vector<std::string> unknown = app.remaining();
+    const std::string why = unknown.empty()
+                                ? error.what()
+                                : fmt::format("'{}' is not known here{}", unknown.front(),
+                                              DidYouMean(unknown.front(), NamesOfFlags(app)));
+    return Fail(kBadUsage, InvalidArgument("{}; see 'kilnd --help'", why));
   }
 
   const Environment environment = ProcessEnvironment();

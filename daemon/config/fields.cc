@@ -7,6 +7,7 @@
 #include <set>
 #include <type_traits>
 
+#include "storage/base/nearest_word.h"
 #include "storage/base/units.h"
 
 namespace kiln {
@@ -293,7 +294,8 @@ bool HasSection(std::string_view section) {
 absl::Status UnknownSection(std::string_view section) {
   std::set<std::string_view> known;
   for (const Field& field : Fields()) known.insert(field.section);
-  return InvalidArgument("unknown section [{}]; there are {}", section, fmt::join(known, ", "));
+  return InvalidArgument("unknown section [{}]; there are {}{}", section, fmt::join(known, ", "),
+                         DidYouMean(section, known));
 }
 
 absl::StatusOr<const Field*> FindField(std::string_view section, std::string_view name) {
@@ -309,8 +311,8 @@ absl::StatusOr<const Field*> FindField(std::string_view section, std::string_vie
         "store.memory_tier is gone: set store.memory, which bounds all caches together (half of it "
         "keeps artifacts, as memory_tier did)");
   }
-  return InvalidArgument("unknown setting {}; section [{}] has {}", full, section,
-                         fmt::join(known, ", "));
+  return InvalidArgument("unknown setting {}; section [{}] has {}{}", full, section,
+                         fmt::join(known, ", "), DidYouMean(full, known));
 }
 
 absl::Status SetField(const Field& field, const RawValue& value, Config& config) {

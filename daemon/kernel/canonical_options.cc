@@ -7,6 +7,7 @@
 #include "daemon/kernel/launch_options.h"
 #include "daemon/kernel/ptx_options.h"
 #include "storage/base/limits.h"
+#include "storage/base/nearest_word.h"
 
 namespace kiln {
 namespace {
@@ -36,12 +37,13 @@ bool HasClusters(const Target& target) {
   return ComputeCapability(target) >= 90 || target.architecture.rfind("gfx125", 0) == 0;
 }
 
-std::string KnownOptions(const BackendDescription& backend) {
-  std::string known;
-  for (const auto& [name, declaration] : backend.options) {
-    known += (known.empty() ? "" : ", ") + name;
-  }
-  return known;
+absl::Status UnknownOption(const Toolchain& toolchain, const BackendDescription& backend,
+                           const std::string& name) {
+  std::vector<std::string_view> known;
+  for (const auto& [each, declaration] : backend.options) known.push_back(each);
+  return InvalidArgument("unknown option '{}' for the {} backend of {}; it knows {}{}", name,
+                         backend.backend, toolchain.Name(), fmt::join(known, ", "),
+                         DidYouMean(name, known));
 }
 
 absl::StatusOr<Options> Merge(const LaunchParameters& launch, const Options& options) {
@@ -71,10 +73,7 @@ absl::Status CheckNamesNoFile(std::string_view name, const OptionValue& value) {
 absl::Status CheckDeclared(const Toolchain& toolchain, const BackendDescription& backend,
                            const std::string& name, const OptionValue& value) {
   const auto declared = backend.options.find(name);
-  if (declared == backend.options.end()) {
-    return InvalidArgument("unknown option '{}' for the {} backend of {}; it knows {}", name,
-                           backend.backend, toolchain.Name(), KnownOptions(backend));
-  }
+  if (declared == backend.options.end()) return UnknownOption(toolchain, backend, name);
   if (!HasType(value, declared->second.type)) {
     const bool is_tuple = declared->second.type == OptionType::kTuple;
     return InvalidArgument(

@@ -263,8 +263,8 @@ def test_unknown_architecture(ask, text, target, there_are):
 
 
 def test_unknown_option(ask, text):
-    assert_failed(ask(source=text, options={"num_wraps": 4}), "INVALID_ARGUMENT", "'num_wraps'", "it knows", "num_warps", "num_stages",
-                  "maxnreg")
+    assert_failed(ask(source=text, options={"num_wraps": 4}), "INVALID_ARGUMENT", "'num_wraps'", "it knows", "num_stages", "maxnreg",
+                  "; did you mean num_warps?")
 
 
 def test_option_of_the_other_backend(ask, text):

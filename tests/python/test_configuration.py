@@ -54,6 +54,13 @@ def test_a_word_that_is_no_flag(kilnd):
     assert refused.stderr.startswith("kilnd: ") and "foo" in refused.stderr and "kilnd --help" in refused.stderr
 
 
+@pytest.mark.parametrize("given, flag", [("--rot", "--root"), ("--check-confg=x", "--check-config"), ("--sett", "--set")])
+def test_a_mistyped_flag(kilnd, given, flag):
+    refused = kilnd(given, "/somewhere")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"kilnd: '{given}' is not known here; did you mean {flag}?; see "), refused.stderr
+
+
 def test_a_mistyped_variable(kilnd):
     checked = kilnd("--check-config", KILN_STORE_SISE="1GiB")
     assert checked.returncode == 2

@@ -97,9 +97,11 @@ TEST_F(LoadConfigTest, MistypedNamesAreRefusedWithThoseThatAreThere) {
                              HasSubstr("sockets, store, toolchain")));
   Write("[store]\nsze = \"1GiB\"\n");
   EXPECT_THAT(Error(), AllOf(HasSubstr(":2: "), HasSubstr("store.sze"),
-                             HasSubstr("[store] has store.size, ")));
+                             HasSubstr("[store] has store.size, "),
+                             HasSubstr("; did you mean store.size?")));
   Write("[stoer]\n");
-  EXPECT_THAT(Error(), HasSubstr("unknown section [stoer]"));
+  EXPECT_THAT(Error(),
+              AllOf(HasSubstr("unknown section [stoer]"), HasSubstr("; did you mean store?")));
   Write("size = 1\n");
   EXPECT_THAT(Error(), HasSubstr("outside of any section"));
 }
