@@ -221,7 +221,7 @@ std::shared_ptr<const DiscoveredToolchains> DiscoveredToolchains::WithDefault(
 }
 
 absl::Status DiscoveredToolchains::CheckDefault(std::string_view default_selector) const {
-  KILN_ASSIGN_OR_RETURN(const ToolchainSelector wanted, ToolchainSelector::Parse(default_selector));
+  KILN_ASSIGN_OR_RETURN(const ToolchainSelector wanted, Parsed(default_selector));
   const bool is_here = wanted.IsAny() ||
                        std::any_of(toolchains_.begin(), toolchains_.end(),
                                    [&](const ToolchainPtr& each) { return wanted.Matches(*each); });
@@ -304,8 +304,28 @@ std::string DiscoveredToolchains::Describe() const {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Parsed(std::string_view selector) const {
+  auto parsed = ToolchainSelector::Parse(selector);
+  if (parsed.ok()) return parsed;
+  const auto is_meant = [&](const ToolchainPtr& each) { return each->name == selector; };
+  const auto meant = std::find_if(toolchains_.begin(), toolchains_.end(), is_meant);
+  DecisionLog log;
+  for (const ToolchainPtr& each : toolchains_) {
+    if (meant == toolchains_.end() || is_meant(each)) log.Add(Label(*each), "");
+  }
+  const std::string here = log.ToString();
+  std::string next;
+  if (meant != toolchains_.end()) {
+    next = fmt::format("; write {}", (*meant)->Name());
+  } else if (IsInstallable(selector)) {
+    next = "; " + InstallHint(selector, selector == kNvrtc ? kFirstNvrtc : kFirstVersion);
+  }
+  return InvalidArgument("{}; there {}{}", Message(parsed.status()),
+                         here.empty() ? "is none" : "are " + here, next);
+}
+
 absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Select(std::string_view selector) const {
-  if (!selector.empty()) return ToolchainSelector::Parse(selector);
+  if (!selector.empty()) return Parsed(selector);
   auto preferred = ToolchainSelector::Parse(default_selector_);
   if (preferred.ok()) return preferred;
   // The operator's mistake, not the caller's.
@@ -348,21 +368,23 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
 
 absl::Status DiscoveredToolchains::NoneFits(const ToolchainSelector& selector, SourceKind kind,
                                             const Target& target) const {
+  const bool has_kind =
+      std::any_of(toolchains_.begin(), toolchains_.end(),
+                  [&](const ToolchainPtr& each) { return Has(each->kinds, kind); });
   // Without a selector, the log lists only toolchains that compile this kind.
-  const bool any_of_kind = selector.IsAny() && std::any_of(toolchains_.begin(), toolchains_.end(),
-                                                           [&](const ToolchainPtr& each) {
-                                                             return Has(each->kinds, kind);
-                                                           });
+  const bool are_others_left_out = selector.IsAny() && has_kind;
   DecisionLog log;
+  std::string next = has_kind ? "" : "; " + FirstInstallHint(kind);
   for (const ToolchainPtr& each : toolchains_) {
-    if (!selector.Matches(*each) || (any_of_kind && !Has(each->kinds, kind))) continue;
-    log.Add(Label(*each), WhyNot(*each, kind, target));
+    const std::string why_not = WhyNot(*each, kind, target);
+    if (why_not.empty() && next.empty()) next = fmt::format("; {} fits", Label(*each));
+    if (!selector.Matches(*each) || (are_others_left_out && !Has(each->kinds, kind))) continue;
+    log.Add(Label(*each), why_not);
   }
   if (selector.IsAny()) AddRejected(rejected_, log);
-  const bool lacks_kind = selector.IsAny() && !any_of_kind;
   return FailedPrecondition("no toolchain fits {} for {}: {}{}", SourceKindName(kind),
                             ShortAscii(target.ToString(), limits::kDecisionNameBytesMax),
-                            log.ToString(), lacks_kind ? "; " + FirstInstallHint(kind) : "");
+                            log.ToString(), next);
 }
 
 }  // namespace kiln

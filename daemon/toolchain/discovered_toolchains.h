@@ -92,6 +92,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
 
  private:
   void LogDefault() const;
+  absl::StatusOr<ToolchainSelector> Parsed(std::string_view selector) const;
   absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
   bool IsUnseen(const Toolchain& toolchain) const;
   bool IsForOtherKinds(const ToolchainSelector& selector, SourceKind kind) const;

@@ -51,6 +51,16 @@ def ask(daemon, folder, **request):
     return answer.objects()[0]
 
 
+def test_a_bare_nvrtc_is_refused_with_the_name_to_write(daemon, tmp_path):
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(int* x) { *x = 1; }\n')
+    compile_with = ("compile", tmp_path / "k.cu", "--target", "cuda:90", "--json", "-o", tmp_path, "--toolchain")
+    refused = daemon.kiln(*compile_with, "nvrtc").objects()[0]
+    assert refused["code"] == "INVALID_ARGUMENT" and "; there are nvrtc==" in refused["error"], refused
+    named = refused["error"].rpartition("; write ")[2]
+    compiled = daemon.kiln(*compile_with, named).objects()[0]
+    assert compiled["outcome"] == "compiled" and compiled["toolchain"] == named, compiled
+
+
 def test_ptx_and_cubin_with_the_names_of_the_binary(daemon, tmp_path):
     answer = ask(daemon, tmp_path)
     assert answer["outcome"] == "compiled", answer

@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -199,7 +200,25 @@ TEST_F(DiscoveredToolchainsTest, UnknownNameListsTheAvailableToolchains) {
               AllOf(HasSubstr("triton==3.6.0"), Not(HasSubstr("toolchain add"))));
   const std::string zeroes(64, '0');
   EXPECT_THAT(Reason(*catalog, zeroes), AllOf(HasSubstr(zeroes), HasSubstr("triton==3.6.0")));
-  EXPECT_EQ(Find(*catalog, "triton").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(DiscoveredToolchainsTest, ANameWithoutAVersionIsToldWhatToWrite) {
+  Install("a", "3.6.0");
+  Install("b", "3.9.0");
+  const auto catalog = Discover();
+  const auto told = [&](const std::string& selector) {
+    const absl::Status refused = Find(*catalog, selector).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_EQ(catalog->CheckDefault(selector), refused);
+    return std::string(Message(refused));
+  };
+  EXPECT_THAT(told("triton"),
+              AllOf(HasSubstr("there are triton==3.9.0 (sha256 "),
+                    HasSubstr("; triton==3.6.0 (sha256 "), HasSubstr("; write triton==3.9.0")));
+  EXPECT_THAT(told("nvrtc"), AllOf(HasSubstr("there are triton==3.9.0 (sha256 "),
+                                   HasSubstr("; kiln toolchain add nvrtc==12.9.86 ")));
+  EXPECT_THAT(told("gcc"), AllOf(HasSubstr("there are triton==3.9.0 (sha256 "),
+                                 Not(HasSubstr("toolchain add")), Not(HasSubstr("write"))));
 }
 
 TEST_F(DiscoveredToolchainsTest, KeepsABrokenToolchainWithItsReason) {
@@ -406,6 +425,13 @@ TEST_F(DiscoveredNvrtcTest, AChangedHeaderMakesAnotherToolchain) {
   fs::rename(header_ + ".new", header_);
   EXPECT_FALSE(before->List()[0]->seal->Check().ok());
   EXPECT_NE(Discover()->List().at(0)->fingerprint, before->List()[0]->fingerprint);
+}
+
+TEST_F(DiscoveredNvrtcTest, OneThatFitsIsNamedToWhoeverNamesAnother) {
+  const FakeToolchain triton = Install("a");
+  EXPECT_THAT(Reason(*Discover(), "triton==3.6.0", "cuda:90", SourceKind::kCudaCxx),
+              AllOf(HasSubstr("does not compile cuda sources; it compiles ttir; nvrtc==13.0.88 "),
+                    EndsWith(") fits")));
 }
 
 TEST_F(DiscoveredNvrtcTest, RejectsHeadersThatOthersMayWriteTo) {
