@@ -2,6 +2,8 @@
 
 #include <absl/strings/cord.h>
 
+#include <string_view>
+
 namespace kiln {
 namespace {
 
@@ -32,10 +34,25 @@ std::optional<Message> PayloadOf(const absl::Status& status) {
   return message;
 }
 
+// How gRPC in the daemon ends a call whose request is larger than what it may buffer: HTTP/2's
+// ENHANCE_YOUR_CALM.
+constexpr std::string_view kNoBuffer = "Received RST_STREAM with error code 11";
+
+absl::Status NoBuffer() {
+  absl::Status status = ResourceExhausted(
+      "the daemon has no memory left for requests of this size: many users are connected, or much "
+      "is on its way");
+  v1::RetryHint hint;
+  hint.set_retry_after_ms(1000);
+  Attach(hint, status);
+  return status;
+}
+
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
+  if (status.error_message() == kNoBuffer) return NoBuffer();
   absl::Status converted(CodeOf(status.error_code()), status.error_message());
   v1::RpcStatus details;
   if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {

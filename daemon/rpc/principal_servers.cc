@@ -184,12 +184,13 @@ void PrincipalServers::OnClosed(const Principal& principal) {
 }
 
 void PrincipalServers::ShareBuffers() {
-  const auto connected = std::ranges::count_if(
-      servers_, [](const auto& server) { return server.second->connections > 0; });
-  const size_t each = std::max(limits::kRequestBufferBytesMax / std::max<size_t>(connected, 1),
-                               limits::kPrincipalBufferBytesMin);
+  const size_t connected = std::ranges::count_if(servers_, [](const auto& server) {
+    return !server.first.is_admin && server.second->connections > 0;
+  });
+  const size_t each = limits::kRequestBufferBytesMax / std::max<size_t>(connected, 1);
   for (const auto& [principal, server] : servers_) {
-    server->quota.Resize(each + server->connections * limits::kConnectionBufferBytesMax);
+    server->quota.Resize((principal.is_admin ? limits::kOperatorBufferBytesMax : each) +
+                         server->connections * limits::kConnectionBufferBytesMax);
   }
 }
 

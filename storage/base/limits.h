@@ -83,10 +83,11 @@ inline constexpr size_t kDescriptorsKept = 8'192;
 inline constexpr int kConcurrentStreamsPerConnection = 256;
 // Uids with a server at the same time. A server without connections makes room for a new uid.
 inline constexpr size_t kPrincipalsMax = 256;
-// What gRPC buffers of requests; it ends calls beyond that. Principals with a connection share it
-// in equal parts, but each has kPrincipalBufferBytesMin: room for a few of the largest requests.
+// What gRPC buffers of requests; it ends calls beyond that. Users with a connection have equal
+// parts, which hold the largest request while there are at most a dozen.
 inline constexpr size_t kRequestBufferBytesMax = kGiB / 4;
-inline constexpr size_t kPrincipalBufferBytesMin = kGiB / 16;
+// For each operator on admin.sock: a bundle comes in pieces as large as the largest request.
+inline constexpr size_t kOperatorBufferBytesMax = kGiB / 16;
 // What gRPC may take besides for each connection: an idle one takes half.
 inline constexpr size_t kConnectionBufferBytesMax = 32 * kKiB;
 // They read the requests of the light protocol and answer its hits.

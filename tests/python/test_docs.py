@@ -102,4 +102,4 @@ def test_the_ceiling_of_memory_is_the_sum_of_limits():
     text = (ROOT / "docs/reference.md").read_text().partition("**Memory.**")[2]
     told = [int(number) for number in re.findall(r"\| (\d+) \|\n", text.partition("Each attack")[0])]
     assert sorted(told)[2:] == sorted(part >> 20 for part in parts), (told, parts)
-    assert f"{sum(told) / 1024:.1f} GiB" in text and f"{values['kPrincipalBufferBytesMin'] >> 20} MiB more" in text, sum(told)
+    assert f"{sum(told) / 1024:.1f} GiB" in text and f"{values['kOperatorBufferBytesMax'] >> 20} MiB more" in text, sum(told)

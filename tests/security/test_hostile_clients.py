@@ -159,11 +159,12 @@ def test_requests_without_an_end(victim):
 
 @pytest.mark.slow
 @needs_root
-def test_requests_without_an_end_of_several_users(victim):
-    """Each of them had as much as one alone."""
+@pytest.mark.parametrize("users", [4, 64])
+def test_requests_without_an_end_of_several_users(victim, users):
+    """Each of them had as much as one alone; 20 had a daemon killed."""
     before = memory_of(victim)
     with in_a_small_group(victim), contextlib.ExitStack() as opened:
-        connections = [opened.enter_context(connect(victim, uid=FIRST_UID + index)) for index in range(4)]
+        connections = [opened.enter_context(connect(victim, uid=FIRST_UID + index)) for index in range(users)]
         assert all(map(is_served, connections))
         with concurrent.futures.ThreadPoolExecutor(len(connections)) as pool:
             list(pool.map(lambda one: http2.send_without_end(one, "/kiln.v1.KernelService/Compile", 12, 16 * MIB), connections))
@@ -172,6 +173,27 @@ def test_requests_without_an_end_of_several_users(victim):
         for connection in connections:
             connection.close()
         await_memory(victim, before + 100 * MIB)
+
+
+@needs_root
+def test_users_who_share_memory_with_many_are_served(first_daemon, folder):
+    """A part of what is shared by 64 holds kernels as they come. A request that is larger is told so and may be repeated."""
+    source = "module { tt.func public @k(%x: !tt.ptr<i32>) { tt.return } }"
+
+    def compile_them(name, count, size):
+        lines = [json.dumps({"name": "k", "target": "cuda:90", "source": f"{source}\n// {name} {number} {'x' * size}"}) for number in range(count)]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines))
+        return daemon.kiln("compile", "--requests", folder / f"{name}.jsonl", "-o", folder)
+
+    with first_daemon.beside(folder, KILN_SOCKETS_MODE="0666") as daemon, contextlib.ExitStack() as opened:
+        connections = [opened.enter_context(connect(daemon, uid=FIRST_UID + index)) for index in range(64)]
+        assert all(map(is_served, connections))
+        assert compile_them("small", 64, 100_000).code == 0
+        large = compile_them("large", 1, 10 * MIB)
+        assert large.code == 1 and "the daemon has no memory left for requests of this size" in large.error, large
+        for connection in connections:
+            connection.close()
+        assert compile_them("large", 1, 10 * MIB).code == 0
 
 
 @pytest.mark.slow

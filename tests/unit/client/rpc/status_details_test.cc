@@ -31,6 +31,14 @@ TEST(StatusDetails, GarbageInTheDetailsCostsOnlyTheDetails) {
   EXPECT_FALSE(DiagnosticsOf(status).has_value());
 }
 
+TEST(StatusDetails, ACallThatGrpcEndedForWantOfMemoryIsWorthRepeating) {
+  const absl::Status status =
+      FromGrpc({grpc::StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM with error code 11"});
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryAfterOf(status).has_value());
+  EXPECT_FALSE(IsCompilersVerdict(status));
+}
+
 TEST(StatusDetails, OnlyCompilerDiagnosticsAreFinal) {
   v1::CompileStreamResponse answer;
   answer.set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
