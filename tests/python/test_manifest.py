@@ -14,6 +14,20 @@ from places import KERNELS as SOURCES, ROOT, TOOLCHAIN
 PYTHON = TOOLCHAIN / "bin" / "python"
 PROGRAM = ROOT / "tests" / "testing" / "jobs" / "triton_job.py"
 KERNELS = ("vector_add", "softmax", "descriptor_matmul")
+# ptxas refuses more than 48 KiB of static shared memory.
+LARGE_PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry large(.param .u64 p)
+{
+	.shared .align 4 .b8 tile[100000];
+	.reg .b64 %rd<3>;
+	mov.u64 %rd1, tile;
+	ld.param.u64 %rd2, [p];
+	st.global.u64 [%rd2], %rd1;
+	ret;
+}
+"""
 
 
 def run(program, *arguments, **more):
@@ -262,6 +276,19 @@ def test_a_kernel_that_does_not_compile_ends_a_wait_and_is_named(recorded, kiln,
     assert daemon.kiln("warm", tmp_path / "bad.jsonl").code == 1
     waited = daemon.kiln("wait", tmp_path / "bad.jsonl", "--timeout", "1m")
     assert waited.code == 1 and "failed: 1 of 2 kernels stored, 1 not compiling\n  does not compile: bad for cuda:90: " in waited.out, waited
+
+
+def test_a_kernel_that_needs_too_much_shared_memory_does_not_compile_and_the_daemon_is_not_busy(recorded, kiln, daemon, tmp_path):
+    first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    large = {"name": "large", "kind": "ptx", "target": "cuda:80", "source": LARGE_PTX}
+    lines = tmp_path / "large.jsonl"
+    lines.write_text("".join(json.dumps(one) + "\n" for one in (large, first)))
+    warmed = daemon.kiln("warm", lines, "--json")
+    assert warmed.code == 1 and {one.get("code") for one in warmed.objects()} == {None, "RESOURCE_EXHAUSTED"}, warmed
+    for command in ("warm", "--status"), ("wait", "--timeout", "1m"):
+        told = daemon.kiln(*command, lines)
+        assert told.code == 1 and "failed: 1 of 2 kernels stored, 1 not compiling\n  does not compile: large for cuda:80: " in told.out, told
+        assert "shared data" in told.out and "--timeout" not in told.error, told
 
 
 def test_many_wait_while_the_daemon_restarts_and_one_warms(recorded, other_daemon):

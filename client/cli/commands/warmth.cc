@@ -25,6 +25,8 @@ constexpr size_t kNamesShownMax = 16;
 
 // It says nothing of the request: the daemon is away, ends (and cancels its calls), or has no time.
 bool IsOfTheMoment(const absl::Status& status) {
+  // Too much shared memory has the code that a busy daemon answers with.
+  if (IsCompilersVerdict(status)) return false;
   return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
          absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
          absl::IsPermissionDenied(status);
