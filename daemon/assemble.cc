@@ -576,8 +576,8 @@ ToolchainsHere RunningDaemon::Toolchains() const {
     const auto pool = std::find_if(pools.begin(), pools.end(), [&](const ToolchainPool& each) {
       return each.toolchain->fingerprint == toolchain->fingerprint;
     });
-    here.held.push_back(
-        {toolchain, pool == pools.end() ? "" : pool->stats.zygote, RemarksOn(*toolchain)});
+    here.held.push_back({toolchain, pool == pools.end() ? "" : pool->stats.zygote,
+                         RemarksOn(*toolchain), current->DefaultKinds(*toolchain)});
   }
   here.has_default = current->HasDefault();
   here.rejected = current->rejected();

@@ -24,6 +24,7 @@ struct ToolchainsHere {
     std::shared_ptr<const Toolchain> toolchain;
     std::string state;
     std::vector<std::string> remarks;
+    std::vector<SourceKind> default_kinds;
   };
   std::vector<Held> held;  // the default first, where there is one
   bool has_default = false;

@@ -170,6 +170,9 @@ class AdminService final : public pb::AdminService::CallbackService {
       converted.set_installation(ToUtf8(held.toolchain->installation));
       converted.set_state(ToUtf8(held.state));
       for (const std::string& remark : held.remarks) converted.add_remarks(ToUtf8(remark));
+      for (const SourceKind kind : held.default_kinds) {
+        converted.add_default_kinds(static_cast<kiln::v1::SourceKind>(kind));
+      }
     }
     for (const auto& rejected : here.rejected) {
       pb::RejectedToolchain& converted = *response.add_rejected();

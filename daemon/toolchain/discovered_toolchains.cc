@@ -246,11 +246,24 @@ bool DiscoveredToolchains::HasDefault() const {
   return preferred.ok() && preferred->Matches(*toolchains_.front());
 }
 
+std::vector<SourceKind> DiscoveredToolchains::DefaultKinds(const Toolchain& toolchain) const {
+  std::vector<SourceKind> kinds;
+  for (const SourceKind kind : toolchain.kinds) {
+    const auto wanted = SelectFor("", kind);
+    if (!wanted.ok()) continue;
+    const auto first = std::find_if(
+        toolchains_.begin(), toolchains_.end(),
+        [&](const ToolchainPtr& each) { return wanted->Matches(*each) && Has(each->kinds, kind); });
+    const bool is_first =
+        first != toolchains_.end() && (*first)->fingerprint == toolchain.fingerprint;
+    if (is_first) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
 absl::StatusOr<ToolchainPtr> DiscoveredToolchains::Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const {
-  KILN_ASSIGN_OR_RETURN(ToolchainSelector wanted, Select(selector));
-  // The default says which Triton, not which ptxas.
-  if (selector.empty() && IsForOtherKinds(wanted, kind)) wanted = {};
+  KILN_ASSIGN_OR_RETURN(const ToolchainSelector wanted, SelectFor(selector, kind));
   bool selected = false;
   for (const ToolchainPtr& toolchain : toolchains_) {
     if (!wanted.Matches(*toolchain)) continue;
@@ -331,6 +344,14 @@ absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Select(std::string_view 
   // The operator's mistake, not the caller's.
   return FailedPrecondition("toolchain.default of this daemon is wrong: {}",
                             Message(preferred.status()));
+}
+
+absl::StatusOr<ToolchainSelector> DiscoveredToolchains::SelectFor(std::string_view selector,
+                                                                  SourceKind kind) const {
+  KILN_ASSIGN_OR_RETURN(ToolchainSelector wanted, Select(selector));
+  // The default says which Triton, not which ptxas.
+  if (selector.empty() && IsForOtherKinds(wanted, kind)) wanted = {};
+  return wanted;
 }
 
 bool DiscoveredToolchains::IsForOtherKinds(const ToolchainSelector& selector,

@@ -79,6 +79,10 @@ class DiscoveredToolchains final : public ToolchainCatalog {
 
   bool HasDefault() const override;
 
+  // The kinds of source for which a request without a selector gets `toolchain`, which is of this
+  // catalogue, for every target that it has.
+  std::vector<SourceKind> DefaultKinds(const Toolchain& toolchain) const;
+
   const std::vector<Rejected>& rejected() const { return rejected_; }
   // Whether another look may soon find more.
   bool IsUnsettled() const;
@@ -94,6 +98,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
   void LogDefault() const;
   absl::StatusOr<ToolchainSelector> Parsed(std::string_view selector) const;
   absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
+  absl::StatusOr<ToolchainSelector> SelectFor(std::string_view selector, SourceKind kind) const;
   bool IsUnseen(const Toolchain& toolchain) const;
   bool IsForOtherKinds(const ToolchainSelector& selector, SourceKind kind) const;
   absl::Status NoneHere(SourceKind kind) const;

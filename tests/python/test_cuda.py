@@ -51,6 +51,12 @@ def ask(daemon, folder, **request):
     return answer.objects()[0]
 
 
+def test_the_list_marks_what_compiles_where_none_is_named(daemon):
+    marked = [(one["name"], one["default_kinds"]) for one in daemon.kiln("toolchain", "list", "--json").objects() if one.get("default_kinds")]
+    assert {name for name, kinds in marked if "ttir" in kinds} == {"triton"}, marked
+    assert ("nvrtc", ["cuda"]) in marked, marked
+
+
 def test_a_bare_nvrtc_is_refused_with_the_name_to_write(daemon, tmp_path):
     (tmp_path / "k.cu").write_text('extern "C" __global__ void k(int* x) { *x = 1; }\n')
     compile_with = ("compile", tmp_path / "k.cu", "--target", "cuda:90", "--json", "-o", tmp_path, "--toolchain")

@@ -106,7 +106,7 @@ std::string SelectorOf(const admin::v1::HeldToolchain& held) {
 }
 
 // What compiles the first of the added toolchain's kinds of source where a request names none, and
-// why. The first of the list is taken.
+// why.
 std::string WhatIsUsed(const admin::v1::ListToolchainsResponse& here,
                        const admin::v1::AddToolchainResponse& added) {
   const auto& list = here.toolchains();
@@ -116,9 +116,10 @@ std::string WhatIsUsed(const admin::v1::ListToolchainsResponse& here,
   if (held == list.end() || held->toolchain().kinds().empty()) return "";
   const int kind = held->toolchain().kinds(0);
   const auto used = std::find_if(list.begin(), list.end(), [&](const auto& each) {
-    const auto& kinds = each.toolchain().kinds();
+    const auto& kinds = each.default_kinds();
     return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
   });
+  if (used == list.end()) return "";
   const std::string word = WordOf(static_cast<v1::SourceKind>(kind));
   if (used == held) return fmt::format("; it compiles {} where no --toolchain is named", word);
   return fmt::format(
@@ -166,12 +167,11 @@ absl::StatusOr<std::string> Act(const ToolchainArguments& given, AdminClient& ad
   return "";
 }
 
-std::vector<std::string> KindsOf(const v1::Toolchain& toolchain) {
-  std::vector<std::string> kinds;
-  for (const int kind : toolchain.kinds()) {
-    kinds.push_back(WordOf(static_cast<v1::SourceKind>(kind)));
-  }
-  return kinds;
+using SourceKinds = google::protobuf::RepeatedField<int>;
+std::vector<std::string> WordsOf(const SourceKinds& kinds) {
+  std::vector<std::string> words;
+  for (const int kind : kinds) words.push_back(WordOf(static_cast<v1::SourceKind>(kind)));
+  return words;
 }
 
 // "cuda:80", …
@@ -204,8 +204,9 @@ void PrintObjects(Console& console, const admin::v1::ListToolchainsResponse& her
                              {"version", toolchain.version()},
                              {"fingerprint", Hex(toolchain.fingerprint())},
                              {"default", toolchain.is_default()},
+                             {"default_kinds", WordsOf(held.default_kinds())},
                              {"state", held.state()},
-                             {"kinds", KindsOf(toolchain)},
+                             {"kinds", WordsOf(toolchain.kinds())},
                              {"targets", TargetsOf(toolchain)},
                              {"assembler", toolchain.assembler()},
                              {"path", held.path()},
@@ -222,11 +223,19 @@ void PrintObjects(Console& console, const admin::v1::ListToolchainsResponse& her
   }
 }
 
+// What it compiles where no toolchain is named, and why: "default (newest)", "default of ptx".
 std::string DefaultMark(const admin::v1::ListToolchainsResponse& here,
-                        const v1::Toolchain& toolchain) {
-  if (!toolchain.is_default()) return "";
-  if (here.is_default_configured()) return "default (configured)";
-  return here.default_selector().empty() ? "default (newest)" : "default";
+                        const admin::v1::HeldToolchain& held) {
+  const v1::Toolchain& toolchain = held.toolchain();
+  if (held.default_kinds().empty()) return "";
+  const bool has_all = held.default_kinds_size() == toolchain.kinds_size();
+  const bool is_chosen = toolchain.is_default() && !here.default_selector().empty();
+  const std::string_view why = !is_chosen                     ? " (newest)"
+                               : here.is_default_configured() ? " (configured)"
+                                                              : "";
+  return fmt::format(
+      "default{}{}{}", has_all ? "" : " of ",
+      has_all ? "" : fmt::format("{}", fmt::join(WordsOf(held.default_kinds()), " ")), why);
 }
 
 void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here) {
@@ -238,8 +247,8 @@ void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here)
     const std::string fingerprint = Hex(toolchain.fingerprint());
     table.AddRow({SelectorOf(held),
                   console.aligned ? fingerprint.substr(0, kFingerprintDigitsShown) : fingerprint,
-                  fmt::format("{}", fmt::join(KindsOf(toolchain), " ")), held.state(),
-                  DefaultMark(here, toolchain), held.path(), TargetsInShort(console, toolchain)});
+                  fmt::format("{}", fmt::join(WordsOf(toolchain.kinds()), " ")), held.state(),
+                  DefaultMark(here, held), held.path(), TargetsInShort(console, toolchain)});
   }
   table.Flush();
 }

@@ -16,6 +16,7 @@
 namespace kiln {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class AdminServiceTest : public ServiceTest {
@@ -256,6 +257,7 @@ TEST_F(AdminServiceTest, ToolchainsAreListedReloadedAndChosen) {
   ASSERT_EQ(here.toolchains_size(), 1);
   EXPECT_EQ(here.toolchains(0).toolchain().name(), "triton");
   EXPECT_TRUE(here.toolchains(0).toolchain().is_default());
+  EXPECT_THAT(here.toolchains(0).default_kinds(), ElementsAre(v1::SOURCE_KIND_TTIR));
   EXPECT_EQ(here.toolchains(0).path(), "/toolchains/triton-3.6.0");
   EXPECT_EQ(here.toolchains(0).remarks(0), "not used for hip: it is slow");
   EXPECT_EQ(here.rejected(0).reason(), "it does not run");

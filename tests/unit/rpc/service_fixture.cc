@@ -24,7 +24,8 @@ ServiceTest::ServiceTest() {
   actions_.toolchains = [this] {
     ToolchainsHere here;
     for (const auto& toolchain : catalog_.List()) {
-      here.held.push_back({toolchain, "ready", {"not used for hip: it is slow"}});
+      here.held.push_back(
+          {toolchain, "ready", {"not used for hip: it is slow"}, {SourceKind::kTtir}});
     }
     here.has_default = true;
     here.rejected.push_back({"/x/broken", "it does not run", "/x"});

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 
 #include "tests/testing/temp_directory.h"
 #include "tests/unit/toolchain/fake_toolchain.h"
@@ -432,6 +433,32 @@ TEST_F(DiscoveredNvrtcTest, OneThatFitsIsNamedToWhoeverNamesAnother) {
   EXPECT_THAT(Reason(*Discover(), "triton==3.6.0", "cuda:90", SourceKind::kCudaCxx),
               AllOf(HasSubstr("does not compile cuda sources; it compiles ttir; nvrtc==13.0.88 "),
                     EndsWith(") fits")));
+}
+
+TEST_F(DiscoveredNvrtcTest, EachKindHasADefault) {
+  using enum SourceKind;
+  Install("a", "3.6.0");
+  Install("b", "3.9.0");
+  const auto defaults = [this] {
+    std::map<std::string, std::vector<SourceKind>> kinds;
+    const auto catalog = Discover();
+    for (const auto& each : catalog->List()) kinds[each->Name()] = catalog->DefaultKinds(*each);
+    return kinds;
+  };
+  using Kinds = std::vector<SourceKind>;
+  using Defaults = std::map<std::string, Kinds>;
+  const Defaults newest = {
+      {"triton==3.9.0", {kTtir}}, {"triton==3.6.0", {}}, {"nvrtc==13.0.88", {kCudaCxx}}};
+  EXPECT_EQ(defaults(), newest);
+  options_.default_selector = "nvrtc==13.0.88";
+  EXPECT_EQ(defaults(), newest);
+  options_.default_selector = "triton==3.6.0";
+  EXPECT_EQ(defaults()["triton==3.6.0"], Kinds{kTtir});
+  EXPECT_EQ(defaults()["nvrtc==13.0.88"], Kinds{kCudaCxx});
+  options_.default_selector = "triton==9.9.9";  // not here: requests without a name fail
+  EXPECT_EQ(
+      defaults(),
+      (Defaults{{"triton==3.9.0", {}}, {"triton==3.6.0", {}}, {"nvrtc==13.0.88", {kCudaCxx}}}));
 }
 
 TEST_F(DiscoveredNvrtcTest, RejectsHeadersThatOthersMayWriteTo) {

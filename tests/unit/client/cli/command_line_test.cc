@@ -21,6 +21,7 @@
 namespace kiln::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -794,11 +795,13 @@ TEST_F(AdminCommandTest, RemarksTellToolchainsOfTheSameNameApart) {
 
 TEST_F(AdminCommandTest, AddingAToolchainSaysWhatCompilesFromNowOn) {
   const auto add = [this](const char* version) {
-    v1::Toolchain& toolchain = *daemon_.admin().toolchains.add_toolchains()->mutable_toolchain();
+    auto& held = *daemon_.admin().toolchains.add_toolchains();
+    v1::Toolchain& toolchain = *held.mutable_toolchain();
     toolchain.set_name("nvrtc");
     toolchain.set_version(version);
     toolchain.set_fingerprint(std::string(32, version[1]));
     toolchain.add_kinds(v1::SOURCE_KIND_CUDA_CXX);
+    if (version == std::string("13.0.88")) held.add_default_kinds(v1::SOURCE_KIND_CUDA_CXX);
     EXPECT_EQ(Run({"toolchain", "add", "nvrtc", "--path", "/opt/cuda"}), 0);
   };
   add("13.0.88");
@@ -808,6 +811,29 @@ TEST_F(AdminCommandTest, AddingAToolchainSaysWhatCompilesFromNowOn) {
   EXPECT_THAT(err_.str(),
               HasSubstr("added /opt/cuda; where no --toolchain is named, nvrtc==13.0.88 compiles "
                         "cuda, the newest: 'kiln toolchain default nvrtc==12.9.86' chooses"));
+}
+
+TEST_F(AdminCommandTest, TheListSaysWhatCompilesWhereNoneIsNamed) {
+  const auto add = [this](const char* name, std::vector<v1::SourceKind> kinds,
+                          std::vector<v1::SourceKind> default_kinds) {
+    auto& held = *daemon_.admin().toolchains.add_toolchains();
+    held.mutable_toolchain()->set_name(name);
+    held.mutable_toolchain()->set_version("1.2.3");
+    for (const v1::SourceKind kind : kinds) held.mutable_toolchain()->add_kinds(kind);
+    for (const v1::SourceKind kind : default_kinds) held.add_default_kinds(kind);
+  };
+  add("triton", {v1::SOURCE_KIND_TTIR, v1::SOURCE_KIND_PTX}, {v1::SOURCE_KIND_TTIR});
+  add("nvrtc", {v1::SOURCE_KIND_CUDA_CXX}, {v1::SOURCE_KIND_CUDA_CXX});
+  add("ptxas", {v1::SOURCE_KIND_PTX}, {v1::SOURCE_KIND_PTX});
+  add("ptxas", {v1::SOURCE_KIND_PTX}, {});
+  daemon_.admin().toolchains.mutable_toolchains(2)->mutable_toolchain()->set_is_default(true);
+  daemon_.admin().toolchains.set_default_selector("ptxas==1.2.3");
+  EXPECT_EQ(Run({"toolchain", "list"}), 0);
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("\tttir ptx\t\tdefault of ttir (newest)\t"),
+                                HasSubstr("\tcuda\t\tdefault (newest)\t"),
+                                HasSubstr("\tptx\t\tdefault\t"), HasSubstr("\tptx\t\t\t")));
+  EXPECT_EQ(Run({"toolchain", "list", "--json"}), 0);
+  EXPECT_EQ(Objects()[1].at("default_kinds"), Json::array({"cuda"}));
 }
 
 TEST_F(AdminCommandTest, RemovingAnAmbiguousToolchainAsksWhich) {
