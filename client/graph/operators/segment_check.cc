@@ -72,6 +72,10 @@ class Checking {
         return Invalid("symbol {}: its range is not 0 <= min <= typical <= max, multiple_of >= 1",
                        symbol.name);
       }
+      if (symbol.max / symbol.multiple_of * symbol.multiple_of < symbol.min) {
+        return Invalid("symbol {}: no size from {} to {} is a multiple of {}", symbol.name,
+                       symbol.min, symbol.max, symbol.multiple_of);
+      }
       if (std::ranges::count(segment_.symbols, symbol.name, &Symbol::name) > 1) {
         return Invalid("symbol {}: another symbol has the same name", symbol.name);
       }
@@ -185,7 +189,8 @@ class Checking {
   std::vector<int> producers_;  // by value, -1: none
 };
 
-// What is written has strides larger than what lies between them, for all sizes of the symbols.
+// Strides reach no element that an address could not, and what is written has strides larger than
+// what lies between them, for all sizes of the symbols.
 absl::Status CheckStrides(const Value& value, const std::vector<Symbol>& symbols,
                           const std::vector<int64_t>& sizes_max) {
   if (!value.strides) return absl::OkStatus();
@@ -198,18 +203,18 @@ absl::Status CheckStrides(const Value& value, const std::vector<Symbol>& symbols
     }
     if (!IsAtMost(value.shape[i], 1, symbols)) axes.emplace_back(*stride, i);
   }
+  if (std::ranges::count(value.shape, Size(0)) > 0) return absl::OkStatus();
   const bool is_written = !value.is_input && !value.is_constant;
-  if (!is_written || std::ranges::count(value.shape, Size(0)) > 0) return absl::OkStatus();
   std::ranges::sort(axes);
   Size last = 0;  // element that smaller strides reach
   for (const auto& [largest, i] : axes) {
     const Size& stride = (*value.strides)[i];
-    if (!IsAtMost(last + Size(1), stride, symbols)) {
+    if (is_written && !IsAtMost(last + Size(1), stride, symbols)) {
       return Invalid("value {}: an operation writes it, and its elements may overlap", value.name);
     }
     last += (value.shape[i] - Size(1)) * stride;
-    if (!last.IsValid() || !last.Evaluate(sizes_max)) {
-      return Invalid("value {}: its strides overflow", value.name);
+    if (!last.IsValid() || !IsAtMost(last, kElementsMax, symbols)) {
+      return Invalid("value {}: its strides reach more than {} elements", value.name, kElementsMax);
     }
   }
   return absl::OkStatus();

@@ -107,7 +107,7 @@ BoundPlan::Range BoundPlan::RangeOf(int buffer, const Execution& execution) cons
   const uint64_t begin = execution.buffers[static_cast<size_t>(buffer)];
   const auto& facts = layout_.buffers()[static_cast<size_t>(buffer)];
   const uint64_t bytes =
-      begin == 0 ? 0 : MemoryLayout::BytesOf(facts, execution.symbols).value_or(0);
+      begin == 0 ? 0 : MemoryLayout::BytesOf(facts, execution.symbols).value_or(UINT64_MAX - begin);
   return {begin, begin + bytes, buffer};
 }
 

@@ -92,6 +92,29 @@ TEST_F(CheckTest, SizesThatOverflowAreRefused) {
   EXPECT_EQ(WhyNot(), "value v0: it has more than 281474976710656 elements");
 }
 
+TEST_F(CheckTest, StridesThatReachTooFarAreRefused) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  for (const int64_t stride : {kHuge, int64_t{1} << 47}) {  // the sum overflows, or is too large
+    value(x_).strides = {stride, stride};
+    EXPECT_EQ(WhyNot(), "value v0: its strides reach more than 281474976710656 elements");
+  }
+  value(x_).strides = {8, 1};
+  value(y_).strides = {int64_t{1} << 48, 1};
+  EXPECT_EQ(WhyNot(), "value v1: its strides reach more than 281474976710656 elements");
+  value(x_).shape = value(y_).shape = {1, 8};  // no element is that far
+  value(x_).strides = value(y_).strides = {kHuge, 1};
+  EXPECT_EQ(WhyNot(), "");
+}
+
+TEST_F(CheckTest, StridesReachTooFarForNoSizeOfTheSymbols) {
+  const Size length = maker_.Symbol("length", 0, 64, 32);
+  value(x_).shape = value(y_).shape = {4, length};
+  value(x_).strides = {int64_t{1} << 40, int64_t{1} << 43};
+  EXPECT_EQ(WhyNot(), "value v0: its strides reach more than 281474976710656 elements");
+  maker_.segment().symbols[0] = {.name = "length", .min = 0, .max = 32, .typical = 32};
+  EXPECT_EQ(WhyNot(), "");
+}
+
 TEST_F(CheckTest, ANegativeDimensionIsRefused) {
   value(x_).shape = {-4, 8};
   EXPECT_EQ(WhyNot(), "value v0: a dimension is negative");
@@ -174,6 +197,14 @@ TEST_F(CheckTest, AnInputThatNobodyWritesIsNamed) {
 TEST_F(CheckTest, ARangeWithoutAValueIsRefused) {
   maker_.segment().symbols.push_back({"batch", 8, 4, 8, 1});
   EXPECT_THAT(WhyNot(), HasSubstr("symbol batch: its range is not"));
+}
+
+TEST_F(CheckTest, ARangeWithoutASizeThatIsAllowedIsRefused) {
+  Symbol& symbol = maker_.segment().symbols.emplace_back();
+  symbol = {.name = "batch", .min = 5, .max = 7, .typical = 6, .multiple_of = 16};
+  EXPECT_EQ(WhyNot(), "symbol batch: no size from 5 to 7 is a multiple of 16");
+  symbol.max = 16;
+  EXPECT_EQ(WhyNot(), "");
 }
 
 TEST_F(CheckTest, DataOfAnotherSizeIsRefused) {

@@ -119,5 +119,23 @@ TEST(MemoryLayoutTest, ASizeThatOverflowsIsNone) {
   EXPECT_EQ(MemoryLayout::BytesOf(buffer, std::vector<int64_t>{INT64_MAX / 8}), std::nullopt);
 }
 
+TEST(MemoryLayoutTest, AWorkspaceWhoseSizeOverflowsIsNone) {
+  SegmentMaker maker;
+  const Size n = maker.Symbol("n", 1, 1 << 20, 64);
+  int y = maker.Input({n, 8});
+  std::vector<int> kept;
+  for (int i = 0; i < 20; ++i) kept.push_back(y = maker.Add("Relu", {y}));
+  for (const int each : kept) y = maker.Add("Add", {y, each});
+  maker.Output(y);
+  const MemoryLayout layout = LayoutOf(PlanOf(maker.segment()));
+  ASSERT_GE(layout.slots(), 16u);
+  uint64_t offsets[kSlotsMax];
+  EXPECT_NE(layout.PlaceSlots(std::vector<int64_t>{1 << 20}, offsets), std::nullopt);
+  // Each has 2^60 bytes, and all have more than 2^64.
+  EXPECT_EQ(layout.PlaceSlots(std::vector<int64_t>{int64_t{1} << 55}, offsets), std::nullopt);
+  // The size of one overflows.
+  EXPECT_EQ(layout.PlaceSlots(std::vector<int64_t>{INT64_MAX}, offsets), std::nullopt);
+}
+
 }  // namespace
 }  // namespace kiln::graph
