@@ -21,6 +21,7 @@ absl::StatusOr<PlannedKernel> KernelOfGroup(const Segment& segment, const Plan& 
   const SectionGroup& group = plan.groups[static_cast<size_t>(number)];
   auto made = LowerGroup(segment, plan, group);
   if (!made.ok()) return made.status();
+  KILN_RETURN_IF_ERROR(CheckParameters(made->values.size() + segment.symbols.size()));
   auto emitted = EmitCudaStages(fmt::format("kiln_{}_stages", made->programs.size()),
                                 made->programs, {.fast_math = config.fast_math});
   if (!emitted.ok()) return emitted.status();
@@ -53,7 +54,7 @@ class PlanKernels {
           "{} ({}): {} cannot write it: {}", segment_.operations[static_cast<size_t>(root)].name,
           root, NameOf(*config_.forced), std::string(those.status().message())));
     }
-    if (absl::IsNotFound(those.status())) {
+    if (absl::IsNotFound(those.status()) || absl::IsResourceExhausted(those.status())) {
       refused_.emplace(section, std::string(those.status().message()));
       return absl::OkStatus();
     }

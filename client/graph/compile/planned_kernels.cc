@@ -85,6 +85,12 @@ std::vector<PlannedKernel> VariantsOf(const PlannedKernel& whole, const CompileC
 
 }  // namespace
 
+absl::Status CheckParameters(size_t parameters) {
+  if (parameters <= kParametersMax) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("a kernel of it has {} parameters, {} are possible", parameters, kParametersMax));
+}
+
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopProgram> programs,
                                                              const CompileConfig& config,
                                                              const PlanConfig& plan_config,
@@ -99,6 +105,7 @@ absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopPro
     PlannedKernel kernel;
     DropUnusedBuffers(program);
     kernel.buffers = TakeValues(program);
+    KILN_RETURN_IF_ERROR(CheckParameters(kernel.buffers.size() + program.symbols.size()));
     kernel.program = std::move(program);
     KILN_RETURN_IF_ERROR(TakeFirst(kernel, config, std::move(choices), ""));
     if (plan_config.splits_ranges) {

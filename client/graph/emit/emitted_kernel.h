@@ -37,6 +37,11 @@ struct EmittedKernel {
 
 inline constexpr uint64_t kBarrierBytes = 16;
 
+// Buffers and symbols of a kernel. CUDA has room for 512 parameters of 8 bytes: three are for
+// stages, or two are Triton's own.
+inline constexpr size_t kParametersMax = 509;
+inline constexpr size_t kStageParameters = 3;
+
 struct EmitOptions {
   bool fast_math = false;        // approximations of the hardware where they are faster
   std::string backend = "cuda";  // or "hip": whose mathematical library Triton IR calls

@@ -20,6 +20,9 @@ namespace {
 
 // What is fused is computed recursively, and names and parameters grow with it.
 constexpr int kSectionOperationsMax = 64;
+// Values and symbols that a section of several operations reads and writes: every OpenCL device
+// takes 128 parameters of 8 bytes, and each kernel has them in registers.
+constexpr size_t kSectionParametersMax = 128;
 
 // How many additions take as long as an element of the operator, both branches of a select counted.
 double WorkOf(const Operator& op, const CostModel& model) {
@@ -61,7 +64,8 @@ class Planner {
   // An operation with all that is computed where its element is needed, each of them once.
   struct Cone {
     int operations = 0;
-    double work = 0;  // of one element
+    size_t inputs = 0;  // values
+    double work = 0;    // of one element
     // Values in memory that have an element for each of the operation's, at least.
     int loads = 0;
     double loaded_bytes = 0;  // of those, for one element
@@ -218,6 +222,7 @@ Planner::Cone Planner::ConeOf(int operation, int with) const {
       }
     }
   }
+  cone.inputs = loaded.size();
   const double elements = Elements(OutputOf(operation));
   for (const int value : loaded) {
     if (Elements(value) < elements) continue;
@@ -249,6 +254,10 @@ FusionChoice Planner::Choose(int producer, const Cone& from, int consumer, int v
     choice.reason = "the consumer is the engine's";
   } else if (fused.operations > kSectionOperationsMax) {
     choice.reason = fmt::format("a section has at most {} operations", kSectionOperationsMax);
+  } else if (fused.inputs + OperationAt(consumer).outputs.size() + segment_.symbols.size() >
+                 kSectionParametersMax &&
+             fused.inputs > std::max(from.inputs, ConeOf(consumer, kOmitted).inputs)) {
+    choice.reason = fmt::format("a section has at most {} parameters", kSectionParametersMax);
   } else if (!FactsOf(to.type).takes_prologue && node.views.empty()) {
     choice.reason = fmt::format("a section of type {} reads memory alone", FactsOf(to.type).name);
   } else if (node.has_loop && to.has_loop) {

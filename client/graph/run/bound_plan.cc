@@ -23,14 +23,6 @@ absl::Status FromLaunch(kiln_launch_code code) {
 absl::StatusOr<std::unique_ptr<BoundPlan>> BoundPlan::Make(const KernelPlan& plan,
                                                            kiln_launch_runtime* runtime,
                                                            int device) {
-  const size_t symbols = plan.segment().symbols.size();
-  for (const PlannedKernel& kernel : plan.kernels()) {
-    if (kernel.buffers.size() + symbols > kParametersMax) {
-      return absl::ResourceExhaustedError(
-          fmt::format("kernel {} has {} parameters, {} are possible", kernel.kernel.entry,
-                      kernel.buffers.size() + symbols, kParametersMax));
-    }
-  }
   auto layout = MemoryLayout::Make(plan);
   if (!layout.ok()) return layout.status();
   return std::unique_ptr<BoundPlan>(new BoundPlan(plan, *std::move(layout), runtime, device));

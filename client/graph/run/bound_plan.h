@@ -18,11 +18,6 @@
 
 namespace kiln::graph {
 
-// Parameters of a kernel: buffers and symbols. CUDA has room for 512 pointers.
-inline constexpr size_t kParametersMax = 512;
-// Those that kernels with stages have besides.
-inline constexpr size_t kStageParameters = 3;
-
 struct Execution {
   size_t first_step = 0;
   size_t steps = 0;  // 0: all

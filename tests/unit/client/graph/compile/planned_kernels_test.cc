@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/testing/graph/segment_maker.h"
 
 namespace kiln::graph {
@@ -55,6 +58,23 @@ TEST(PlannedKernelsTest, OnCudaATemplateWritesWhatHasNoLoopAndTritonTheRest) {
   EXPECT_EQ(kernels[1].num_warps, kernels[1].kernel.threads / 32);
   EXPECT_EQ(kernels[1].section, 1);
   EXPECT_EQ(kernels[2].kernel.language, Language::kTritonIr);
+}
+
+TEST(PlannedKernelsTest, WhatTakesTooManyParametersIsTheEngines) {
+  for (const char* const op : {"Sum", "Concat"}) {
+    SegmentMaker maker;
+    std::vector<int> inputs;
+    for (int i = 0; i < 600; ++i) inputs.push_back(maker.Input({4, 4}));
+    Attributes attributes;
+    if (op == std::string("Concat")) attributes = {{"axis", int64_t{0}}};
+    maker.Output(maker.Add(op, inputs, attributes));
+    const Planned planned = KernelsFor(maker.segment(), {.target = "cuda:90"});
+    ASSERT_TRUE(planned.kernels.ok()) << planned.kernels.status();
+    EXPECT_THAT(*planned.kernels, IsEmpty());
+    ASSERT_EQ(planned.plan.refusals.size(), 1u) << op;
+    EXPECT_EQ(planned.plan.refusals[0].reason,
+              "a kernel of it has 601 parameters, 509 are possible");
+  }
 }
 
 TEST(PlannedKernelsTest, OtherBackendsHaveOneCompiler) {

@@ -52,6 +52,38 @@ TEST(PlannerTest, WithoutFusionEachOperationIsASection) {
             2u);
 }
 
+// A sum of sums of so many inputs each.
+Segment SumOfSums(int sums, int inputs) {
+  SegmentMaker maker;
+  std::vector<int> parts;
+  for (int i = 0; i < sums; ++i) {
+    std::vector<int> summed;
+    for (int each = 0; each < inputs; ++each) summed.push_back(maker.Input({1024, 1024}));
+    parts.push_back(maker.Add("Sum", std::move(summed)));
+  }
+  maker.Output(maker.Add("Sum", std::move(parts)));
+  return maker.segment();
+}
+
+TEST(PlannerTest, ASectionOfSeveralOperationsHasFewParameters) {
+  EXPECT_EQ(PlanOf(SumOfSums(2, 60)).sections.size(), 1u);
+  const Segment segment = SumOfSums(4, 60);
+  const Plan plan = PlanOf(segment);
+  EXPECT_EQ(plan.sections.size(), 3u);
+  for (const Section& section : plan.sections) EXPECT_LE(section.inputs.size(), 127u);
+  EXPECT_THAT(Explain(segment, plan), HasSubstr("a section has at most 128 parameters"));
+}
+
+TEST(PlannerTest, ViewsOfOneValueAreOneParameter) {
+  SegmentMaker maker;
+  const int x = maker.Input({200, 64});
+  const int first = maker.Add("Split", {x}, {{"num_outputs", int64_t{200}}}, 200);
+  std::vector<int> rows;
+  for (int i = 0; i < 200; ++i) rows.push_back(first + 199 - i);
+  maker.Output(maker.Add("Concat", std::move(rows), {{"axis", int64_t{1}}}));
+  EXPECT_EQ(PlanOf(maker.segment()).sections.size(), 1u);
+}
+
 TEST(PlannerTest, AnOutputInTheMiddleIsInMemory) {
   SegmentMaker maker;
   const int x = maker.Input({1024});
