@@ -29,7 +29,7 @@ bool IsOptimizationLevel(std::string_view word) {
 absl::Status Refused(std::string_view word) {
   return InvalidArgument(
       "option 'ptx_options' has '{}', which is not one of the flags of ptxas that the daemon "
-      "passes on (docs/toolchains.md); leave it out, or compile locally",
+      "passes on (docs/kinds.md); leave it out, or compile locally",
       word);
 }
 

@@ -9,9 +9,6 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("storage/*.md"), *ROOT.glob("daemon/**/*.md")])
-# Pages that are being rewritten.
-UNWRAPPED = re.compile(r"docs/toolchains.md|worker/protocol.md")
-DOCUMENTS = [document for document in DOCUMENTS if not UNWRAPPED.search(str(document))]
 COLUMNS = 100
 CELL_CHARACTERS_MAX = 220
 

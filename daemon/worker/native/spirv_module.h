@@ -13,7 +13,7 @@
 namespace kiln {
 
 struct SpirvKernels {
-  // In the order of the module. Types are spelled as docs/toolchains.md says: "i32", "*f32",
+  // In the order of the module. Types are spelled as docs/kinds.md says: "i32", "*f32",
   // "*local f32", "b8[16]", "image".
   std::vector<PtxEntry> entries;
   // By entry point: the bytes of its variables in local memory, and nothing else.
