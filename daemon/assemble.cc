@@ -611,7 +611,7 @@ void RunningDaemon::PublishUsed(const std::vector<UseCount>& uses) {
 void RunningDaemon::Drain(SteadyTime deadline) {
   draining_ = true;
   stop_rebuild_ = true;
-  // Who connects from now on is refused at once, or waits in systemd's socket for the next daemon.
+  // New connections are refused at once, or wait in systemd's socket for the next daemon.
   listener_->Stop();
   servers_->SetServing(false);
   toolchains_->Refuse();  // answers those that wait for it

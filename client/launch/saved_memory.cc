@@ -5,7 +5,7 @@
 namespace kiln::launch {
 namespace {
 
-// So that copies are as fast as those of whole allocations.
+// Makes copies as fast as those of whole allocations.
 constexpr uint64_t kCopyAlignment = 256;
 
 uint64_t RoundUp(uint64_t bytes) {

@@ -57,7 +57,7 @@ struct ConnectOptions {
   std::string hot_directory;
   // Whether Compile and CompileMany look there first.
   bool reads_hot_directory = true;
-  // Who may run the daemon, besides root and the caller's own uid.
+  // A uid that may run the daemon, besides root and the caller's own.
   std::optional<uid_t> server_uid;
   // Requests that name no job are of this one. Empty: $KILN_JOB, or $SLURM_JOB_ID.
   std::string job;

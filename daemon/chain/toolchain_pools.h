@@ -53,7 +53,7 @@ class ToolchainPools {
   void Serve(const std::vector<std::shared_ptr<const Toolchain>>& toolchains, bool has_default,
              std::chrono::milliseconds patience);
 
-  // Those that end included, whose zygote is said to be "ending".
+  // Pools that end are included. Their zygote's state is "ending".
   std::vector<ToolchainPool> List() const;
 
   // Ends all of them at once. Idempotent.

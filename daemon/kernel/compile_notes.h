@@ -21,8 +21,8 @@ struct CompileNote {
   friend bool operator==(const CompileNote&, const CompileNote&) = default;
 };
 
-// Those of the first error in what a compiler wrote, in its order, at most kCompileNotesMax. Knows
-// two ways of saying so:
+// The notes of the first error in a compiler's output, in its order, at most kCompileNotesMax.
+// Knows two forms:
 //
 //   kernel.ttir:1:1: note: …                    MLIR and LLVM
 //   a.h(1): note #3326-D: …                     NVRTC, and

@@ -24,7 +24,7 @@ void ForEachLaunchParameter(Launch& launch, Visit&& visit) {
 // True for the names of LaunchParameters' fields.
 bool IsLaunchParameter(std::string_view name);
 
-// Those that are set, by name. cluster_dims is a tuple of three integers.
+// The launch parameters that are set, by name. cluster_dims is a tuple of three integers.
 Options LaunchOptions(const LaunchParameters& launch);
 
 // Sets one field. INVALID_ARGUMENT where the value has the wrong type. REQUIRES:

@@ -41,7 +41,7 @@ struct BackendDescription {
   // The stages of compiles with an option, a flag: {"dlink-time-opt": ["ltoir"]}.
   std::map<std::string, std::vector<std::string>> stages_with;
 
-  // Those that a compile of `kind` has: of TTGIR the ones behind it.
+  // The stages that a compile of `kind` has: a TTGIR has those behind "ttgir".
   std::vector<std::string> StagesOf(SourceKind kind, const Options& given) const;
 };
 

@@ -87,7 +87,7 @@ struct WorkerPool::Slot {
   uint64_t generation = 0;  // of the worker's zygote
   std::thread thread;
 
-  // Or is about to have one.
+  // True also while a worker is being started.
   bool HasWorker() const { return stage != Stage::kEmpty && stage != Stage::kResting; }
 };
 

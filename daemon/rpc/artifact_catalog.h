@@ -23,7 +23,7 @@ struct ArtifactPage {
   bool has_more = false;
 };
 
-// Those in `range` after `after`, at most `limit`.
+// The artifacts in `range` after `after`, at most `limit`.
 absl::StatusOr<ArtifactPage> ReadPage(ArtifactIndex& index, const CallContext& context,
                                       const KeyRange& range, const std::optional<Digest>& after,
                                       size_t limit);

@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-// Who makes a gRPC call, and until when. Without priority and job, which a request brings itself.
+// The caller and the deadline of a gRPC call. Priority and job are missing: a request has them.
 inline CallContext CallContextOf(const grpc::CallbackServerContext& call,
                                  const Principal& principal) {
   // A deadline so far away that it would not fit in the steady clock is none.

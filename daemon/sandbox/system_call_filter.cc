@@ -50,7 +50,7 @@ constexpr std::initializer_list<const char*> kAllowed = {
     "set_robust_list", "rseq", "arch_prctl", "futex", "sched_yield", "sched_getaffinity",
     "sched_getparam", "sched_getscheduler", "sched_get_priority_min", "sched_get_priority_max",
     "getcpu", "getpid", "getppid", "gettid", "getpgrp", "getpgid", "getsid", "getpriority",
-    // Who and where it is.
+    // The process's ids, limits and clocks.
     "getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "uname",
     "sysinfo", "getrusage", "getrlimit", "setrlimit", "times", "getrandom",
     // Signals to itself, and time.

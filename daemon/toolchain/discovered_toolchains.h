@@ -28,7 +28,7 @@ struct DiscoveryOptions {
   std::string work_directory;
   std::string worker_script;  // triton_worker.py
   std::string native_worker;  // kiln-worker; "": what it runs is not looked for
-  // Who may own the files of toolchains.
+  // The users that may own files of toolchains.
   FileOwners owners = {};
   // What "" selects: a selector itself, for the kinds of source that it compiles. "", and for every
   // other kind: the highest version that fits.

@@ -305,7 +305,7 @@ class Search {
     return absl::OkStatus();
   }
 
-  // Those that come with it, which lie beside its real place.
+  // Clang's own headers lie beside its real path.
   absl::Status AddClangHeaders(const std::string& real, FoundToolchain& clang) {
     const fs::path place = fs::path(real).parent_path().parent_path() / "lib/clang";
     KILN_ASSIGN_OR_RETURN(const Names versions,

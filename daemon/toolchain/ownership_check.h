@@ -25,7 +25,7 @@ absl::Status CouldNotLook(int error_number, std::string_view path);
 // cannot be looked at.
 absl::StatusOr<std::string> RealPath(const std::string& path);
 
-// Who may own files, besides root and the daemon's own user.
+// The users that may own files, besides root and the daemon's own.
 struct FileOwners {
   std::vector<uid_t> further = {};
   // The uid of several users (shared_uid.h). Its files count as the daemon's own only where

@@ -123,7 +123,7 @@ absl::Status RocksDirectory::CheckWritable() const {
 
 absl::StatusOr<std::string> RocksDirectory::SetAside(const std::string& damage,
                                                      const Clock& clock) const {
-  // Nobody may have begun to use it since it was looked at.
+  // Another process may have opened the store since the check.
   KILN_ASSIGN_OR_RETURN(const StoreLock lock, LockStore(path_));
   const std::string aside = fmt::format("{}.damaged-{}", path_, clock.UnixMillis());
   KILN_RETURN_IF_ERROR(filesystem_.Rename(path_, aside));

@@ -88,7 +88,7 @@ class RocksStore final : public Store {
   absl::StatusOr<bool> HoldsBlob(const Digest& digest) const;
   absl::StatusOr<Blob> ReadBlob(const Digest& digest) const;
   ArtifactUsage ReadUsage(const Digest& key) const;
-  // Those that are not written yet.
+  // Adds the uses that are not written yet.
   void AddPendingUses(const Digest& key, ArtifactUsage& usage) const;
   void ForgetUses(const Digest& key);
 

@@ -486,7 +486,7 @@ CASES = {
     "aliased output, argument kept": Case(_floats(5000), lambda x, given: (add_in_place(x, given), given), lambda x, given: (x + given, given)),
 }
 
-# Those with tensor maps from the host: one that is wrong may wait for ever.
+# Cases with tensor maps from the host: a wrong one may wait for ever.
 DESCRIBED = ("descriptor_matmul", "warp_specialized_matmul", "descriptors of an argument and of an output")
 
 

@@ -190,7 +190,7 @@ def test_threads_are_one_process_and_children_are_others(daemon, tmp_path):
         children = [answer["report"] for answer in job.run("children", count=4, command=other)["answers"]]
         assert job.report() == before
         pid = job.process.pid
-    # Those that come later find it in Triton's own cache, in the own namespace or in the daemon.
+    # Later children find the kernel in Triton's own cache, in the own namespace or in the daemon.
     assert before["compiled"] == 1 and 1 <= served(before) <= 8 and before["local"] == {}, before
     assert sum(child["compiled"] for child in children) == 1 and all(served(child) <= 1 and child["local"] == {} for child in children), children
     assert list(lines(job.log)) == [pid] and " 1 compiled" in lines(job.log)[pid] and "by Triton" not in lines(job.log)[pid]

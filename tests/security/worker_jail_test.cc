@@ -346,7 +346,7 @@ TEST(WorkerJailFallback, KernelWithoutJailSupportCompilesAndReportsIt) {
 TEST(WorkerJailFallback, RequiredJailRefusesCompilesWhereUnsupported) {
   TakenOver unjailed(Jail::Mode::kRequired, {});
   const absl::Status status = unjailed.Compile(SimpleSource(1)).status();
-  // So that a client compiles locally.
+  // On UNAVAILABLE a client compiles locally.
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(Message(status)), HasSubstr("no Landlock"));
 }

@@ -20,7 +20,7 @@ std::string Missed(uint64_t count) {
   return fmt::format("{} compiled for jobs that were warmed", FormatCount(count, "kernel"));
 }
 
-// Those that did something last, first.
+// The jobs that did something last come first.
 std::vector<admin::v1::JobActivity> SortedJobs(const admin::v1::GetStatsResponse& stats) {
   std::vector<admin::v1::JobActivity> jobs(stats.jobs().begin(), stats.jobs().end());
   std::ranges::sort(jobs, std::greater(), &admin::v1::JobActivity::last_unix_ms);

@@ -231,7 +231,7 @@ absl::StatusOr<ExitCode> RunImport(const ImportArguments& arguments, Session& se
   Imported imported;
   std::unique_ptr<UnfinishedFile> manifest;
   if (!arguments.manifest.empty()) {
-    // Nobody else may write it, or no warm takes its keys.
+    // A warm takes keys only from a manifest that nobody else may write.
     KILN_ASSIGN_OR_RETURN(manifest, CannotRun(UnfinishedFile::Create(arguments.manifest, 0644)));
   }
   const absl::Status status = Importer(bundle, *admin, session, manifest.get()).Run(imported);

@@ -18,7 +18,7 @@ std::string Serialized(const google::protobuf::Message& message) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(std::string path) {
-  // Nobody else may write it, or no warm takes its keys.
+  // A warm takes keys only from a manifest that nobody else may write.
   KILN_ASSIGN_OR_RETURN(auto file, UnfinishedFile::Create(std::move(path), 0644));
   KILN_RETURN_IF_ERROR(file->Write(kManifestMagic));
   return std::unique_ptr<ManifestWriter>(new ManifestWriter(std::move(file)));

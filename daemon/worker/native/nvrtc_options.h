@@ -1,4 +1,4 @@
-// Those of NVRTC's options that a request may give.
+// The options of NVRTC that a request may give.
 #pragma once
 
 #include <vector>

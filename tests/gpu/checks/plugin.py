@@ -68,7 +68,7 @@ def training(setting, row):
         if name == "kiln":
             row("kiln: compiled by the daemon", delta["compiled"], delta["compiled"] > 0)
         if name == "again":
-            # Those in the hot directory and those that were found by Triton's own key are no requests.
+            # Hits in the hot directory and by Triton's own key are no requests.
             found, cubins = sum(results[name]["report"]["hits"].values()), _cubins(setting, "training-again")
             row(f"again: all {cubins} kernels found", f"{delta}; {results[name]['report']['hits']}",
                 delta["compiled"] == 0 and 0 < cubins <= delta["requests"] - delta["errors"] - delta["failed"] + found)

@@ -28,7 +28,7 @@ class HotHitsTest : public ::testing::Test {
     EXPECT_TRUE(admin.ok()) << admin.status();
     return *std::move(admin);
   }
-  // Those that the eviction weighs.
+  // The hits that the eviction weighs.
   uint64_t HitsOf(const std::string& key) {
     const auto listed = Admin()->ListArtifacts({});
     EXPECT_TRUE(listed.ok()) << listed.status();

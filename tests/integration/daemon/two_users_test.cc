@@ -51,7 +51,7 @@ class TwoUsersTest : public ::testing::Test {
     return stats;
   }
 
-  // Those of Triton alone: the first ptxas has one that started ahead.
+  // Triton's workers alone: the first ptxas has one that started ahead.
   uint64_t WorkersStarted() {
     double started = 0;
     const auto stats = Stats();

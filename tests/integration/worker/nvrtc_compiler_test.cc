@@ -35,7 +35,7 @@ template <typename T> __global__ void __launch_bounds__(TILE) reverse(T* x) {
 }
 )";
 
-// Those of $KILN_TEST_CUDA (directories, separated by ':'), or of the system's toolkit.
+// The NVRTCs of $KILN_TEST_CUDA (directories, separated by ':'), or of the system's toolkit.
 std::vector<FoundToolchain> FindNvrtcs() {
   const char* given = std::getenv("KILN_TEST_CUDA");
   std::vector<std::string> directories;

@@ -107,7 +107,7 @@ class State final : public FakeCuda {
     {
       const std::lock_guard lock(mutex_);
       graph = captures_[stream];
-      // Those that have joined it, too.
+      // Ends the captures of streams that joined it, too.
       std::erase_if(captures_, [&](const auto& capture) { return capture.second == graph; });
     }
     if (graph->is_valid) return graph;

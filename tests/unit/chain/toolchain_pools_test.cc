@@ -133,7 +133,7 @@ TEST_F(ToolchainPoolsTest, RemovingAToolchainLetsItsRunningCompileFinish) {
   EXPECT_EQ(pools_->List().front().stats.zygote, "ending");
   EXPECT_EQ(Compile(one, "answer b"), absl::StatusCode::kUnavailable);
   EXPECT_FALSE(running.HasResult());
-  // Or is told so when the daemon ends.
+  // The running compile hears of it when the daemon ends.
   pools_->Shutdown();
   EXPECT_EQ(running.Code(), absl::StatusCode::kUnavailable);
 }

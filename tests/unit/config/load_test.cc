@@ -148,7 +148,7 @@ TEST_F(LoadConfigTest, MistypedVariablesAreRefusedWithThoseThatAreThere) {
   sources_.environment = {{"KILN_STORE_SISE", "1GiB"}};
   EXPECT_THAT(Error(), AllOf(HasSubstr("KILN_STORE_SISE: unknown setting store.sise"),
                              HasSubstr("[store] has store.size, ")));
-  // Those of clients and of tests are nobody's mistake.
+  // Variables of clients and of tests are no mistake.
   sources_.environment = {{"KILN_ROOT", "/r"}, {"KILN_TEST_BIN", "/b"}, {"KILN_STORE", "x"}};
   EXPECT_TRUE(LoadConfig(sources_).ok());
 }

@@ -243,7 +243,7 @@ TEST_F(WorkerPoolTest, ACrashLeavesTheOtherWorkersAlone) {
   EXPECT_EQ(pool_->counters().crashed.value(), 2u);
 }
 
-// So many as the variable says in a long run; fewer where the time is shared with all other tests.
+// The variable says how many in a long run; fewer where the time is shared with all other tests.
 int Rounds(const char* variable, int fewer) {
   const char* given = std::getenv(variable);
   return given == nullptr ? fewer : std::atoi(given);

@@ -236,7 +236,7 @@ TEST_F(EvictionBeneathTest, EvictedArtifactIsNotServedFromMemory) {
   ASSERT_TRUE(store_->index().Get({}, made.record.key).ok());
   ASSERT_TRUE(quota_->EvictDownTo({}, 0).ok());
   EXPECT_EQ(store_->index().Get({}, made.record.key).status().code(), StatusCode::kNotFound);
-  // And what is compiled again is stored again.
+  // A kernel that is compiled again is stored again.
   ASSERT_TRUE(store_->index().Put({}, made.record, made.blobs).ok());
   EXPECT_EQ(KeysOf(*quota_).size(), 1u);
 }

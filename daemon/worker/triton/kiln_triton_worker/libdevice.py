@@ -28,7 +28,7 @@ def read_libdevice_in_part(path, llvm):
     def link_in_part(module, paths):
         if path not in paths:
             return link(module, paths)
-        # Those that the kernel defines, too: Triton makes functions internal by the names of those that libdevice defines.
+        # Functions that the kernel defines count, too: Triton makes them internal where libdevice defines that name.
         needed = {function.name for function in module.get_functions()} & bits.keys()
         needed |= {CALLED[name] for name in needed & CALLED.keys()}
         with open(PART, "wb") as file:

@@ -201,7 +201,7 @@ TEST_F(RocksDamageTest, ATableThatIsLostCostsNothingButItsOwnRows) {
       fs::remove_all(report_.set_aside);
     }
   }
-  // Those with reference counts, uses and totals.
+  // Rows with reference counts, uses and totals are harmless.
   EXPECT_GT(harmless, 0u);
 }
 

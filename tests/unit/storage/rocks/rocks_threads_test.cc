@@ -24,7 +24,7 @@ class WatchedFileSystem final : public rocksdb::FileSystemWrapper {
   WatchedFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
   const char* Name() const override { return "WatchedFileSystem"; }
 
-  // Those that have written since the last time.
+  // The threads that have written since the last call.
   std::set<std::thread::id> TakeWriters() {
     std::lock_guard lock(mutex_);
     return std::exchange(writers_, {});
