@@ -128,8 +128,10 @@ absl::StatusOr<graph::PlanConfig> PlanConfigOf(const GraphFlags& flags) {
   config.keeps_small_sections = flags.keeps_small;
   for (const std::string& name : flags.off) {
     const auto type = graph::ParseSectionType(name);
-    if (!type)
-      return InvalidArgument("--off: '{}' is no type of sections; docs/graph.md lists them", name);
+    if (!type) {
+      return InvalidArgument("--off: '{}' is no type of sections; there are {}", name,
+                             graph::SectionTypeNames());
+    }
     config.off.push_back(*type);
   }
   const auto barriers = graph::ParseGridBarriers(flags.barriers);

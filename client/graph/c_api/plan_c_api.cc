@@ -33,8 +33,8 @@ absl::StatusOr<PlanConfig> PlanConfigOf(const kiln_graph_plan_options& options) 
   for (const std::string& name : Listed(options.off)) {
     const auto type = ParseSectionType(name);
     if (!type) {
-      return absl::InvalidArgumentError(
-          fmt::format("there are no sections of type \"{:.100}\"", name));
+      return absl::InvalidArgumentError(fmt::format(
+          "there are no sections of type \"{:.100}\", but of {}", name, SectionTypeNames()));
     }
     config.off.push_back(*type);
   }

@@ -18,19 +18,7 @@ constexpr size_t kGroupSectionsMax = 32;
 constexpr size_t kGroupValuesMax = 128;
 constexpr int kCapabilityMin = 70;  // acquire and release
 
-bool CanBeStage(SectionType type) {
-  switch (type) {
-    case SectionType::kElementwise:
-    case SectionType::kView:
-    case SectionType::kConstant:
-    case SectionType::kGather:
-    case SectionType::kReduction:
-    case SectionType::kNormalization:
-      return true;
-    default:
-      return false;
-  }
-}
+bool CanBeStage(SectionType type) { return FactsOf(type).tiling == Tiling::kBlocks; }
 
 // Empty where a kernel with barriers can be written.
 std::string WhyImpossible(const CompileConfig& config) {

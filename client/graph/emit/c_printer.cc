@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "client/graph/emit/c_functions.h"
+#include "client/graph/sections/section_types.h"
 
 namespace kiln::graph {
 namespace {
 
-constexpr int kElementsPerThreadMax = 8;
 constexpr int kBlockPositionsMax = 1 << 12;  // of all threads of a block
 
 ThreadLayout LayoutOf(const LoopProgram& program, int threads) {
-  ThreadLayout layout = LayoutFor(program, kElementsPerThreadMax);
+  ThreadLayout layout = LayoutFor(program, kThreads.elements_max);
   if (threads > 0) layout.threads = threads;
   return layout;
 }

@@ -3,17 +3,13 @@
 #include <algorithm>
 
 #include "client/graph/program/opcode.h"
+#include "client/graph/sections/section_types.h"
 
 namespace kiln::graph {
-namespace {
-
-constexpr int kPtxElementsMax = 4;  // of one instruction
-
-}  // namespace
 
 PtxPrinter::PtxPrinter(const LoopProgram& program, const EmitOptions& options)
     : program_(program),
-      layout_(LayoutFor(program, kPtxElementsMax)),
+      layout_(LayoutFor(program, kThreads.ptx_elements_max)),
       body_(program.instructions.size() * static_cast<size_t>(layout_.elements),
             options.fast_math) {}
 

@@ -7,13 +7,6 @@
 namespace kiln::graph {
 namespace {
 
-constexpr int64_t kWideBytes = 16;
-constexpr int64_t kSharedLoopMin = 32;      // a warp
-constexpr int64_t kSharedThreadsMax = 256;  // what every OpenCL device of today takes
-constexpr int64_t kLoopPositionsPerThread = 8;
-// Outer positions that keep a large GPU busy with a thread for each.
-constexpr int64_t kManyPositions = 16'384;
-
 bool IsMemory(const Instruction& instruction) {
   return instruction.opcode == Opcode::kLoad || instruction.opcode == Opcode::kStore;
 }
@@ -42,7 +35,8 @@ class LayoutChoice {
         widest = std::max(widest, BytesOf(instruction));
       }
     }
-    const auto elements = static_cast<int>(std::min<int64_t>(elements_max, kWideBytes / widest));
+    const auto elements =
+        static_cast<int>(std::min<int64_t>(elements_max, kThreads.wide_bytes / widest));
     const Size& row = program_.axes[static_cast<size_t>(last_)].extent;
     const bool has_whole_rows = IsMultiple(row, elements);
     for (const Instruction& instruction : program_.instructions) {
@@ -58,12 +52,13 @@ class LayoutChoice {
   ThreadLayout ForLoops() const {
     ThreadLayout layout;
     const int64_t longest = LongestLoop();
-    if (longest < kSharedLoopMin || HasOrderedWrites()) return layout;
+    if (longest < kThreads.shared_loop_min || HasOrderedWrites()) return layout;
     const int64_t positions = TypicalOf(OuterPositions(program_), program_.symbols);
-    if (positions >= kManyPositions && LoopsWalkAlongLast()) return layout;
-    const auto threads = std::bit_floor(static_cast<uint64_t>(longest / kLoopPositionsPerThread));
-    layout.threads = static_cast<int>(
-        std::clamp(static_cast<int64_t>(threads), kSharedLoopMin, kSharedThreadsMax));
+    if (positions >= kThreads.many_positions && LoopsWalkAlongLast()) return layout;
+    const auto threads =
+        std::bit_floor(static_cast<uint64_t>(longest / kThreads.loop_positions_per_thread));
+    layout.threads = static_cast<int>(std::clamp(
+        static_cast<int64_t>(threads), kThreads.shared_loop_min, kThreads.shared_threads_max));
     layout.shares_positions = true;
     return layout;
   }

@@ -5,6 +5,7 @@
 
 #include "client/graph/emit/linear_index.h"
 #include "client/graph/program/loop_program.h"
+#include "client/graph/sections/section_types.h"
 
 namespace kiln::graph {
 
@@ -16,7 +17,7 @@ namespace kiln::graph {
 // | loops walk along the last outer axis in memory, and outer positions fill a GPU | a thread | 1 |
 // | other loops | a block of threads, one for each 8 positions of the longest loop | 1 |
 struct ThreadLayout {
-  int threads = 128;  // of a block
+  int threads = kThreads.threads;  // of a block
   // All threads of a block have one position of the outer axes together. They share its loops.
   bool shares_positions = false;
   // Positions that a thread takes one after the other. Threads take whole groups of them, but for

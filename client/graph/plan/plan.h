@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "client/graph/operators/views.h"
 #include "client/graph/plan/cost_model.h"
-#include "client/graph/plan/section_type.h"
 #include "client/graph/program/loop_program.h"
+#include "client/graph/sections/section_types.h"
 #include "client/graph/segment/segment.h"
 
 namespace kiln::graph {

@@ -10,6 +10,7 @@
 #include "client/graph/operators/op_table.h"
 #include "client/graph/operators/segment_check.h"
 #include "client/graph/operators/views.h"
+#include "client/graph/plan/operator_section.h"
 #include "client/graph/plan/output_views.h"
 #include "client/graph/plan/plan.h"
 #include "client/graph/program/opcode.h"
@@ -35,9 +36,7 @@ double WorkOf(const Operator& op, const CostModel& model) {
   return std::max(work, 1.0);
 }
 
-bool IsTiled(SectionType type) {
-  return type == SectionType::kMatmul || type == SectionType::kConvolution;
-}
+bool IsTiled(SectionType type) { return FactsOf(type).tiling == Tiling::kProduct; }
 
 class Planner {
  public:

@@ -7,6 +7,7 @@
 #include "client/graph/emit/triton/axis_use.h"
 #include "client/graph/emit/triton/block_sizes.h"
 #include "client/graph/emit/triton/tile_sizes.h"
+#include "client/graph/sections/section_types.h"
 
 namespace kiln::graph::triton {
 namespace {

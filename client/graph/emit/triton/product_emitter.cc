@@ -5,11 +5,10 @@
 #include "client/graph/emit/triton/block_sizes.h"
 #include "client/graph/emit/triton/tile_emitter.h"
 #include "client/graph/emit/triton/tile_sizes.h"
+#include "client/graph/sections/section_types.h"
 
 namespace kiln::graph::triton {
 namespace {
-
-constexpr int64_t kGroupRows = 8;  // tiles of rows whose programs run together
 
 class ProductEmitter {
  public:
@@ -74,7 +73,7 @@ class ProductEmitter {
     const Value columns = Blocks(product_.columns, sizes_.columns);
     const Value along_y = ir_.Binary("arith.muli", ProgramId(1), HasMoreRows() ? rows : columns);
     const Value number = ir_.Binary("arith.addi", ProgramId(0), along_y);
-    const Value group_rows = tiles_.Number(kGroupRows);
+    const Value group_rows = tiles_.Number(kProductGroupRows);
     const Value group_size = ir_.Binary("arith.muli", columns, group_rows);
     const Value group = ir_.Binary("arith.divui", number, group_size);
     const Value first = ir_.Binary("arith.muli", group, group_rows);

@@ -1,4 +1,4 @@
-// How large the tiles are that one Triton program multiplies.
+// How large the tiles are that one Triton program multiplies: rows of section_types.h, for sizes.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,6 @@ struct TileSizes {
   int stages = 3;  // tiles of factors that are under way at once
 };
 
-// "90a" is 90; 0 where it is not given, or no number.
-int ArchitectureNumber(const EmitOptions& options);
 int64_t PowerOfTwo(int64_t at_least);
 
 struct ProductSizes {
@@ -35,8 +33,6 @@ struct ProductSizes {
 // The largest tiles of the table that fit, and leave a program for each core.
 TileSizes TilesOfProduct(const ProductSizes& sizes, const EmitOptions& options);
 
-inline constexpr int64_t kWidestHead = 256;
-
 struct AttentionTiles {
   int64_t queries = 16;
   int64_t keys = 16;
@@ -44,10 +40,7 @@ struct AttentionTiles {
   int64_t columns = 16;  // of a head of values: all of it
   int warps = 4;
   int stages = 2;
-  // A turn's values are weighted and added up by themselves before the sum takes them. On sm_90
-  // alone: while a matrix unit still adds to a sum that the next turn multiplies, ptxas has all of
-  // its products wait for each other (1.1 times as long on an H100). The tile takes registers.
-  bool adds_apart = false;
+  bool adds_apart = false;  // as AttentionTilesMax has it
 };
 
 struct AttentionSizes {
@@ -59,6 +52,7 @@ struct AttentionSizes {
   DType values = DType::kF16;
 };
 
+// REQUIRES: heads have at most kWidestHead columns.
 AttentionTiles TilesOfAttention(const AttentionSizes& sizes, const EmitOptions& options);
 
 }  // namespace kiln::graph::triton

@@ -6,10 +6,13 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/graph/operators/op_table.h"
+#include "client/graph/plan/operator_section.h"
 #include "client/graph/program/dtype.h"
+#include "client/graph/sections/section_types.h"
 
 namespace kiln::graph {
 namespace {
@@ -43,6 +46,87 @@ std::string TypeRow(DType type) {
                                             : "",
                      tiles.hip == "gfx" ? "all" : tiles.hip,
                      facts.widened ? fmt::format("as `{}`", FactsOf(*facts.widened).name) : "");
+}
+
+constexpr char kSections[] = R"(
+## Sections
+
+A section has the type of its operation with a loop, if there is one. An engine can switch off each
+type: `off`. Prologue: elementwise operations are computed where the section needs their elements.
+Epilogue: they are done to its elements before these are stored. Barriers: it can be a stage of a
+kernel with grid barriers. Tiles below are Triton's; `client/graph/sections` has blocks and threads.
+
+| type | operators | prologue | epilogue | barriers | tiles |
+|---|---|---|---|---|---|
+)";
+
+constexpr char kProducts[] = R"(
+Tiles of products: the first that fits and leaves a program for each core. sm_100 is up to sm_119,
+sm_120 what is later:
+
+| targets | factors | rows x columns x bytes of depth | warps | stages |
+|---|---|---|---|---|
+)";
+
+constexpr char kAttention[] = R"(
+Tiles of attention, for heads of that size or less:
+
+| targets | factors | head | queries x keys | stages |
+|---|---|---|---|---|
+)";
+
+std::string YesNo(bool is) { return is ? "yes" : "no"; }
+
+std::string OperatorsOf(SectionType type) {
+  std::vector<std::string_view> names;
+  for (int category = 0; category < kOpCategories; ++category) {
+    const auto one = static_cast<OpCategory>(category);
+    if (one != OpCategory::kUnsupported && SectionTypeOf(one) == type) names.push_back(NameOf(one));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string NamesOf(uint8_t generations) {
+  if (generations == kEveryGeneration) return "all";
+  std::vector<std::string_view> names;
+  for (const auto& [generation, name] : {std::pair(kSm80, "before sm_90"),
+                                         {kSm90, "sm_90"},
+                                         {kSm100, "sm_100"},
+                                         {kSm120, "sm_120"},
+                                         {kAmd, "hip"}}) {
+    if ((generations & generation) != 0) names.emplace_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string_view NameOf(Factors factors) {
+  return factors == Factors::kAny        ? "any"
+         : factors == Factors::kWithUnit ? "with a matrix unit"
+                                         : "`f32`, not rounded";
+}
+
+std::string Sections() {
+  std::string text = kSections;
+  for (const SectionTypeFacts& type : AllSectionTypes()) {
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", type.name, OperatorsOf(type.type),
+                        YesNo(type.takes_prologue), YesNo(type.takes_epilogue),
+                        YesNo(type.tiling == Tiling::kBlocks),
+                        type.tiling == Tiling::kBlocks    ? "blocks"
+                        : type.tiling == Tiling::kProduct ? "of products"
+                                                          : "of attention");
+  }
+  text += kProducts;
+  for (const ProductTiles& row : AllProductTiles()) {
+    text += fmt::format("| {} | {} | {} x {} x {} | {} | {} |\n", NamesOf(row.generations),
+                        NameOf(row.factors), row.rows, row.columns, row.depth_bytes, row.warps,
+                        row.stages);
+  }
+  text += kAttention;
+  for (const AttentionTilesMax& row : AllAttentionTiles()) {
+    text += fmt::format("| {} | {} | {} | {} x {} | {} |\n", NamesOf(row.generations),
+                        NameOf(row.factors), row.head_max, row.queries, row.keys, row.stages);
+  }
+  return text;
 }
 
 std::string Range(int min, int max) {
@@ -87,6 +171,7 @@ std::string Page() {
                   "|---|---|---|---|---|---|\n";
     page += lines;
   }
+  page += Sections();
   page += kTypes;
   for (int type = 0; type < kDTypes; ++type) page += TypeRow(static_cast<DType>(type));
   return page;
