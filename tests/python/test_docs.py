@@ -69,6 +69,22 @@ def test_links_resolve(document):
     assert not broken, "\n".join(broken)
 
 
+DECISIONS = sorted((ROOT / "docs" / "adr").glob("0*.md"))
+DECISION_LINES_MAX = 60
+
+
+def test_the_index_of_decisions_is_complete():
+    rows = re.findall(r"^\| \[(\d+)\]\(([^)]+)\) \| (.+) \|$", (ROOT / "docs" / "adr" / "README.md").read_text(), re.MULTILINE)
+    headings = [(path, path.read_text().partition("\n")[0]) for path in DECISIONS]
+    assert rows == [(str(int(path.name[:4])), path.name, heading.partition(". ")[2]) for path, heading in headings]
+    assert all(heading.startswith(f"# {int(path.name[:4])}. ") for path, heading in headings)
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=ids)
+def test_decisions_are_short(decision):
+    assert len(decision.read_text().splitlines()) <= DECISION_LINES_MAX
+
+
 def test_guarantees_name_tests_that_exist():
     sources = [path.read_text() for path in (ROOT / "tests").rglob("*.cc")]
     defined = set(re.findall(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)", "\n".join(sources)))
