@@ -85,10 +85,12 @@ def test_without_administration_users_see_their_own(other_daemon):
         socket.rename(socket.with_name("away.sock"))
         stats, listed = other_daemon.kiln("stats", "--table"), other_daemon.kiln("ls", "--json")
         refused = other_daemon.kiln("drain")
+        others = [other_daemon.kiln("ls", "--user", "nobody", *more) for more in ((), ("k",), ("add",), ("--sort", "use"))]
         why = other_daemon.kiln("why", "--job", "mine"), other_daemon.kiln("why", listed.objects()[0]["key"][:8])
         recorded = other_daemon.kiln("record", "--job", "mine", "-o", other_daemon.root / "mine.kiln")
         socket.with_name("away.sock").rename(socket)
     assert (stats.code, listed.code, refused.code) == (0, 0, 2), (stats, listed, refused)
+    assert all(one.code == 1 and one.out == "" and one.error.startswith("kiln: ls: ") for one in others), others
     assert "your own jobs only" in stats.error and "mine" in stats.out and "Work" not in stats.out, stats
     assert [line["job"] for line in listed.objects()] == ["mine"], listed
     assert all(one.code == 0 and "job mine" in one.out for one in why), why

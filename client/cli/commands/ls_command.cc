@@ -108,9 +108,12 @@ class Listing {
 
   bool is_empty() const { return artifact_count_ + own_count_ == 0; }
 
-  void Finish() {
+  void Flush() {
     table_.Flush();
     console_.out.flush();
+  }
+
+  void PrintTotals() {
     if (session_.json()) return;
     console_.err << fmt::format(
         "{}{}, {}, {}, {} to compile\n", FormatCount(artifact_count_, "artifact"),
@@ -180,7 +183,7 @@ absl::StatusOr<ExitCode> RunLs(const LsArguments& arguments, Session& session) {
   if (!arguments.sort.empty()) {
     KILN_ASSIGN_OR_RETURN(order, CannotRun(ParseOrder(arguments.sort)));
   }
-  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn());
+  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdminOrOwn(request.has_uid()));
   Listing listing(session);
   absl::Status status = List(*admin, request, order, arguments.limit, session, listing);
   // "add" may begin a key, and be a kernel's name.
@@ -191,8 +194,9 @@ absl::StatusOr<ExitCode> RunLs(const LsArguments& arguments, Session& session) {
       status = List(*admin, request, order, arguments.limit, session, listing);
     }
   }
-  listing.Finish();
+  listing.Flush();
   KILN_RETURN_IF_ERROR(status);
+  listing.PrintTotals();
   return kOk;
 }
 

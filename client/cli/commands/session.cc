@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdmin() const {
   return client;
 }
 
-absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdminOrOwn() const {
+absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdminOrOwn(bool names_user) const {
   auto admin = ConnectAdmin();
   if (admin.ok() || IsWedgedStatus(admin.status())) return admin;
   auto own = AdminClient::ConnectOwn(Options(options_.socket));
@@ -97,7 +97,9 @@ absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdminOrOwn() const 
     // Not being an operator is beside the point where the daemon is not trusted.
     return UntrustedServer(own.status()) ? Explain(own.status()) : admin.status();
   }
-  console_.err << "kiln: your own jobs only: the administration socket is for operators\n";
+  if (!names_user) {
+    console_.err << "kiln: your own jobs only: the administration socket is for operators\n";
+  }
   return own;
 }
 

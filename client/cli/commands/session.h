@@ -53,8 +53,9 @@ class Session {
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Client>> Connect() const;
   [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdmin() const;
   // Where the administration socket refuses the caller or is not there: to the caller's own view,
-  // and says so.
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdminOrOwn() const;
+  // and says so, unless the caller names the user who is asked about.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<AdminClient>> ConnectAdminOrOwn(
+      bool names_user = false) const;
 
   // Prints both versions where kilnd is of another one than kiln, which may be why it answers less.
   void TellOtherVersion(AdminClient& admin);
