@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import termios
+import time
 
 import pytest
 
@@ -134,6 +135,33 @@ def test_a_list_tells_kernels_apart_and_fits_the_terminal(other_daemon, tmp_path
     assert nothing.out == "" and nothing.error.startswith("0 artifacts"), nothing
     assert several.code == 1 and "several kernels have that name" in several.error and "opt-level=1" in several.error, several
     assert one["key"] == second[0]["key"]
+
+
+def test_a_list_is_in_the_order_that_is_asked_for(daemon, tmp_path):
+    """Each order of the same kernels is another one, and none is that of the keys."""
+    entry = ".visible .entry %s(.param .u64 p) { .reg .b32 %%r<2>; %s ret; }\n"
+    header = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    instructions = {"middle": 400, "large": 4000, "small": 0}
+    requests = {name: kiln.CompileRequest(header + entry % (name, "mov.u32 %r1, %clock;\n" * count), "cuda:90", kind="ptx")
+                for name, count in instructions.items()}
+
+    def listed(order):
+        rows = here.kiln("ls", "--sort", order, "--json").objects()
+        return [row["name"] for row in rows], rows
+
+    with daemon.beside(tmp_path, KILN_HOT_SIZE="0B") as here, kiln.Client(root=str(here.root)) as client:
+        for request in requests.values():
+            client.compile(request)
+        for name in ("large", "small", "middle"):
+            assert client.compile(requests[name]).outcome == "hit"
+            time.sleep(0.002)  # the clock of uses has milliseconds
+        assert listed("size")[0] == ["large", "middle", "small"]
+        assert listed("age")[0] == ["small", "large", "middle"]
+        assert listed("use")[0] == ["middle", "small", "large"]
+        took = [row["compile_micros"] for row in listed("compile-time")[1]]
+        first, = here.kiln("ls", "--sort", "use", "--limit", "1", "--json").objects()
+    assert took == sorted(took, reverse=True) and len(set(took)) > 1
+    assert first["name"] == "middle"
 
 
 def test_a_list_tells_four_products_apart(other_daemon, run_with_triton, tmp_path):
