@@ -51,6 +51,7 @@ int RunCommandLine(std::vector<std::string> arguments, std::ostream& out, std::o
   console.color = terminals.color && !options.no_color && !options.json;
   console.progress = terminals.err;
   console.columns = terminals.out ? terminals.columns : 0;
+  console.progress_interval = terminals.progress_interval;
   Session session(options, console);
   const ExitCode code = chosen(session);
   // Output that a full disk cut off must not look like success.

@@ -33,8 +33,8 @@ class Answer:
     error: str
 
     def objects(self):
-        """The JSON objects of an answer given with --json."""
-        return [json.loads(line) for line in self.out.splitlines() if line.strip()]
+        """The JSON objects of an answer given with --json. Whether there are events of progress depends on the machine, so they are left out."""
+        return [json.loads(line) for line in self.out.splitlines() if line.strip() and not line.startswith('{"progress":')]
 
 
 class Daemon:

@@ -17,6 +17,7 @@
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/output/table.h"
+#include "client/cli/output/ticker.h"
 #include "client/cli/requests/ptxas_selector.h"
 #include "client/cli/requests/sass.h"
 #include "storage/base/mutex.h"
@@ -29,8 +30,6 @@ using std::chrono::microseconds;
 // Each explanation of a miss costs a search in the daemon.
 constexpr int kExplainedMissesMax = 16;
 constexpr size_t kForeignNamesMax = 8;
-// Where there is no terminal for a bar.
-constexpr auto kProgressLineTime = std::chrono::seconds(10);
 
 // What was asked, and the answer.
 struct Item {
@@ -151,20 +150,16 @@ class Batch {
                           {"KEY"},
                           {"TOOLCHAIN", false, /*is_elastic=*/true}}),
         progress_(console_, clock_, options.total,
-                  options.is_warming && !session.json() ? std::optional(kProgressLineTime)
-                                                        : std::nullopt) {
+                  !options.is_warming ? ProgressLines::kNone
+                  : session.json()    ? ProgressLines::kJson
+                                      : ProgressLines::kText) {
     call_.fetch_content = !options.is_warming;
   }
 
   ExitCode Run() {
     const SteadyTime started = clock_.Now();
-    progress_.Update(0, "");
-    absl::Status ended =
-        client_.CompileMany([&](v1::CompileRequest& request) { return Next(request); },
-                            [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
-                              OnAnswer(index, std::move(answer));
-                            },
-                            {.call = call_, .in_flight_max = options_.in_flight_max});
+    progress_.Update(0);
+    absl::Status ended = AskAll();
     if (!ended.ok() && options_.requests.empty()) ReportUnsent(ended);
     const auto wall = std::chrono::duration_cast<microseconds>(clock_.Now() - started);
     if (options_.output != nullptr && !options_.requests.empty()) {
@@ -175,6 +170,22 @@ class Batch {
   }
 
  private:
+  absl::Status AskAll() {
+    std::optional<Ticker> ticker;
+    // One compile may take minutes.
+    if (options_.is_warming) {
+      ticker.emplace(std::min(kTickTime, console_.progress_interval), [this] {
+        const MutexLock lock(mutex_);
+        ShowProgress();
+      });
+    }
+    return client_.CompileMany([&](v1::CompileRequest& request) { return Next(request); },
+                               [&](uint64_t index, absl::StatusOr<v1::CompileResponse> answer) {
+                                 OnAnswer(index, std::move(answer));
+                               },
+                               {.call = call_, .in_flight_max = options_.in_flight_max});
+  }
+
   // The next request that can be sent; those that could not be read are reported on the way.
   bool Next(v1::CompileRequest& request) {
     while (MayGoOn()) {
@@ -294,14 +305,14 @@ class Batch {
       table_.AddRow(RowOf(item, KeyDigitsShown(console_)));
     }
     console_.out.flush();
-    progress_.Update(counts_.answers, Note());
+    ShowProgress();
   }
 
-  // "2 failed  now softmax": the request that was sent first of those under way.
-  std::string Note() const {
-    std::string note = counts_.failed == 0 ? "" : fmt::format("{} failed  ", counts_.failed);
-    if (options_.is_warming && !sent_.empty()) note += "now " + sent_.begin()->second.name;
-    return note;
+  // Names the request that was sent first of those under way.
+  void ShowProgress() {
+    ProgressNote note{.failed = counts_.failed};
+    if (options_.is_warming && !sent_.empty()) note.waiting_for = sent_.begin()->second.name;
+    progress_.Update(counts_.answers, note);
   }
 
   void TellForeign() {

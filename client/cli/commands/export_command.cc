@@ -184,7 +184,7 @@ class Exporter {
     if (!answer.frame().empty()) {
       KILN_RETURN_IF_ERROR(CannotRun(writer_.Add(answer.frame(), answer.artifacts())));
     }
-    progress_.Update(writer_.artifacts(), FormatBytes(writer_.bytes()));
+    progress_.Update(writer_.artifacts(), {.text = FormatBytes(writer_.bytes())});
     return wanted_.PutBack(std::move(request), answer);
   }
 
@@ -197,7 +197,7 @@ class Exporter {
   Wanted wanted_ KILN_GUARDED_BY(mutex_);
   Counts counts_ KILN_GUARDED_BY(mutex_);
   Progress progress_ KILN_GUARDED_BY(mutex_){session_.console(), SystemClock(), total_,
-                                             std::chrono::seconds(10)};
+                                             ProgressLines::kText};
 };
 
 ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Counts& counts,

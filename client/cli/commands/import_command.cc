@@ -159,7 +159,7 @@ class Importer {
   void Count(const admin::v1::ImportBlockResponse& answer) KILN_REQUIRES(mutex_) {
     progress_.Clear();
     for (const auto& one : answer.artifacts()) imported_.Count(one, session_.console());
-    progress_.Update(imported_.all(), "");
+    progress_.Update(imported_.all());
   }
 
   AdminClient& admin_;
@@ -173,7 +173,7 @@ class Importer {
   uint64_t taken_ KILN_GUARDED_BY(mutex_) = 0;  // blocks, from the first on
   Imported imported_ KILN_GUARDED_BY(mutex_);
   Progress progress_ KILN_GUARDED_BY(mutex_){session_.console(), SystemClock(), std::nullopt,
-                                             std::chrono::seconds(10)};
+                                             ProgressLines::kText};
 };
 
 void Tell(const LeftOut& left_out, std::string_view why, std::string_view advice,

@@ -18,7 +18,7 @@ absl::StatusOr<admin::v1::VerifyReport> Verify(AdminClient& admin, Session& sess
   admin::v1::VerifyReport all;
   const auto on_report = [&](const admin::v1::VerifyReport& report) {
     all.MergeFrom(report);
-    progress.Update(all.checked(), FormatBytes(all.checked_bytes()));
+    progress.Update(all.checked(), {.text = FormatBytes(all.checked_bytes())});
   };
   KILN_RETURN_IF_ERROR(admin.Verify(on_report, session.Call()));
   if (!all.done()) return Unavailable("the daemon stopped before it had read everything");

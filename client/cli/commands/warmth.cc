@@ -1,5 +1,6 @@
 #include "client/cli/commands/warmth.h"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
+#include "client/cli/output/ticker.h"
 #include "client/rpc/client.h"
 #include "storage/base/mutex.h"
 
@@ -20,7 +22,6 @@ namespace kiln::cli {
 namespace {
 
 constexpr auto kAskAgainTime = std::chrono::milliseconds(500);
-constexpr auto kWaitLineTime = std::chrono::seconds(10);
 constexpr size_t kNamesShownMax = 16;
 
 // It says nothing of the request: the daemon is away, ends (and cancels its calls), or has no time.
@@ -109,17 +110,30 @@ class Warmth {
                              if (failed.ok()) failed = status;
                            },
                            {.call = options});
-    KILN_RETURN_IF_ERROR(ended);
-    KILN_RETURN_IF_ERROR(failed);
-    was_asked_ = true;
-    return absl::OkStatus();
+    const MutexLock lock(mutex_);
+    trouble_ = ended.ok() ? failed : ended;
+    was_asked_ = was_asked_ || trouble_.ok();
+    return trouble_;
+  }
+
+  // There is no connection.
+  void SetTrouble(const absl::Status& trouble) {
+    const MutexLock lock(mutex_);
+    trouble_ = trouble;
+  }
+
+  void ShowProgress(Progress& progress) {
+    const MutexLock lock(mutex_);
+    if (was_asked_) progress.SetTotal(total());
+    ProgressNote note{.failed = failed_, .waiting_for = missing_names_.First()};
+    if (!trouble_.ok()) note.text = Printable(Message(trouble_));
+    progress.Update(known(), note);
   }
 
   bool IsDone() const { return was_asked_ && missing_ == 0; }
   bool IsComplete() const { return IsDone() && failed_ == 0; }
   uint64_t total() const { return is_missing_.size(); }
   uint64_t known() const { return total() - missing_; }
-  std::string FirstMissing() const { return missing_names_.First(); }
 
   void Print(Session& session) const {
     Console& console = session.console();
@@ -177,6 +191,7 @@ class Warmth {
   uint64_t failed_ = 0;
   FirstNames failed_names_;
   bool was_asked_ = false;  // for everything
+  absl::Status trouble_;    // with the daemon, the last time
 };
 
 ExitCode CodeOf(const Warmth& warmth) { return warmth.IsComplete() ? kOk : kFailed; }
@@ -196,25 +211,26 @@ absl::StatusOr<ExitCode> WaitForWarmth(const WarmthQuestion& question, Session& 
   absl::StatusOr<std::unique_ptr<Client>> client = session.Connect();
   KILN_RETURN_IF_ERROR(client.status());
   Warmth warmth(question);
-  std::optional<Progress> progress;
   const auto is_over = [&] {
     return call.deadline.has_value() && std::chrono::steady_clock::now() >= *call.deadline;
   };
-  // The daemon may restart, or be busy, while somebody waits.
-  while (true) {
-    const absl::Status asked = client.ok() ? warmth.Ask(**client, call) : client.status();
-    if (!asked.ok() && (!IsOfTheMoment(asked) || absl::IsPermissionDenied(asked))) {
-      return CannotRun(asked);
+  {
+    Progress progress(session.console(), SystemClock(), std::nullopt,
+                      session.json() ? ProgressLines::kJson : ProgressLines::kText);
+    const Ticker ticker(std::min(kTickTime, session.console().progress_interval),
+                        [&] { warmth.ShowProgress(progress); });
+    // The daemon may restart, or be busy, while somebody waits.
+    while (true) {
+      const absl::Status asked = client.ok() ? warmth.Ask(**client, call) : client.status();
+      if (!asked.ok() && (!IsOfTheMoment(asked) || absl::IsPermissionDenied(asked))) {
+        return CannotRun(asked);
+      }
+      if (!client.ok()) warmth.SetTrouble(asked);
+      if (!client.ok()) client = session.Connect();
+      if (warmth.IsDone() || is_over()) break;
+      std::this_thread::sleep_for(kAskAgainTime);
     }
-    if (!client.ok()) client = session.Connect();
-    if (warmth.IsDone() || is_over()) break;
-    if (!progress && !session.json()) {
-      progress.emplace(session.console(), SystemClock(), warmth.total(), kWaitLineTime);
-    }
-    if (progress) progress->Update(warmth.known(), "waiting for " + warmth.FirstMissing());
-    std::this_thread::sleep_for(kAskAgainTime);
   }
-  progress.reset();
   if (!warmth.IsDone())
     session.console().err << "kiln wait: the time that --timeout gives is over\n";
   warmth.Print(session);

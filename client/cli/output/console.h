@@ -1,6 +1,7 @@
 // Where a command writes, and what it may assume of the reader.
 #pragma once
 
+#include <chrono>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ struct Console {
   bool progress = false;
   // The width of the terminal that `out` is; 0: it is none, and lines may be of any length.
   size_t columns = 0;
+  // Between two lines of progress where none is drawn.
+  std::chrono::milliseconds progress_interval = std::chrono::seconds(10);
 
   // `text` in a style, or as it is where there is no color.
   std::string Styled(std::string_view text, Style style) const;

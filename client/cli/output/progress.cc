@@ -4,33 +4,45 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "client/cli/output/format.h"
+#include "client/cli/output/json.h"
 
 namespace kiln::cli {
+namespace {
+
+constexpr SteadyTime::duration kDrawTime = std::chrono::milliseconds(100);
+constexpr int kSamplesMax = 64;  // about
+
+}  // namespace
+
 Progress::Progress(Console& console, const Clock& clock, std::optional<uint64_t> total,
-                   std::optional<std::chrono::seconds> line_interval)
+                   ProgressLines lines)
     : console_(console),
       clock_(clock),
       total_(total),
-      line_interval_(line_interval),
+      lines_(lines),
+      is_drawn_(console.progress && lines != ProgressLines::kJson),
       started_(clock.Now()),
-      drawn_(console.progress ? SteadyTime::min() : started_) {}
+      samples_{{started_, 0}} {
+  if (!is_drawn_) shown_ = started_;
+}
 
-void Progress::Update(uint64_t done, const std::string& note) {
-  constexpr SteadyTime::duration kDrawTime = std::chrono::milliseconds(100);
-  if (!console_.progress && !line_interval_) return;
+void Progress::Update(uint64_t done, const ProgressNote& note) {
+  if (!is_drawn_ && lines_ == ProgressLines::kNone) return;
   const SteadyTime now = clock_.Now();
-  const bool is_due = drawn_ == SteadyTime::min() ||
-                      now - drawn_ >= (console_.progress ? kDrawTime : *line_interval_);
-  if (!is_due) return;
-  drawn_ = now;
-  if (!console_.progress) {
-    console_.err << Text(done) << "  " << note << std::endl;
-    return;
+  Note({now, done});
+  if (shown_ && now - *shown_ < (is_drawn_ ? kDrawTime : console_.progress_interval)) return;
+  shown_ = now;
+  if (is_drawn_) {
+    is_visible_ = true;
+    console_.err << "\r\x1b[K" << Bar() << Text(note) << std::flush;
+  } else if (lines_ == ProgressLines::kText) {
+    console_.err << Text(note) << std::endl;
+  } else {
+    console_.out << Event(note) << std::endl;
   }
-  is_visible_ = true;
-  console_.err << "\r\x1b[K" << Bar(done) << "  " << note << std::flush;
 }
 
 void Progress::Clear() {
@@ -39,25 +51,64 @@ void Progress::Clear() {
   is_visible_ = false;
 }
 
-std::string Progress::Bar(uint64_t done) const {
-  constexpr uint64_t kBarColumns = 30;
-  if (!total_.has_value() || *total_ == 0) return Text(done);
-  const uint64_t filled = kBarColumns * done / std::max(*total_, done);
-  return fmt::format("[{:=<{}}{:{}}] {}", "", filled, "", kBarColumns - filled, Text(done));
+// The rate is that of the later half of the time: much may be there at the beginning, and is found
+// at once.
+void Progress::Note(const Sample& now) {
+  const SteadyTime::duration elapsed = now.time - started_;
+  const bool is_dense =
+      samples_.size() > 1 && now.time - samples_[samples_.size() - 2].time < elapsed / kSamplesMax;
+  if (is_dense) samples_.pop_back();
+  samples_.push_back(now);
+  while (samples_.size() > 2 && samples_[1].time <= now.time - elapsed / 2) samples_.pop_front();
 }
 
-std::string Progress::Text(uint64_t done) const {
-  const auto elapsed =
-      std::chrono::duration_cast<std::chrono::microseconds>(clock_.Now() - started_);
-  std::string text = std::to_string(done);
-  if (total_.has_value() && *total_ > 0) text += fmt::format("/{}", *total_);
-  if (done == 0 || elapsed.count() == 0) return text;
-  text += fmt::format(", {:.1f}/s",
-                      1e6 * static_cast<double>(done) / static_cast<double>(elapsed.count()));
-  if (total_.has_value() && done < *total_) {
-    text += fmt::format(", {} left", FormatDuration(elapsed / done * (*total_ - done)));
-  }
+std::optional<double> Progress::PerSecond() const {
+  const std::chrono::duration<double> time = samples_.back().time - samples_.front().time;
+  const uint64_t before = samples_.front().done;
+  if (time.count() == 0 || samples_.back().done <= before) return std::nullopt;
+  return static_cast<double>(samples_.back().done - before) / time.count();
+}
+
+std::optional<std::chrono::microseconds> Progress::Left() const {
+  const std::optional<double> per_second = PerSecond();
+  const uint64_t done = samples_.back().done;
+  if (!per_second || !total_ || done >= *total_) return std::nullopt;
+  return std::chrono::microseconds(
+      static_cast<int64_t>(1e6 * static_cast<double>(*total_ - done) / *per_second));
+}
+
+std::string Progress::Bar() const {
+  constexpr uint64_t kBarColumns = 30;
+  const uint64_t done = samples_.back().done;
+  if (!total_.has_value() || *total_ == 0) return "";
+  const uint64_t filled = kBarColumns * done / std::max(*total_, done);
+  return fmt::format("[{:=<{}}{:{}}] ", "", filled, "", kBarColumns - filled);
+}
+
+std::string Progress::Text(const ProgressNote& note) const {
+  std::string text = std::to_string(samples_.back().done);
+  if (total_.value_or(0) > 0) text += fmt::format("/{}", *total_);
+  if (const auto per_second = PerSecond()) text += fmt::format(", {:.1f}/s", *per_second);
+  if (const auto left = Left()) text += fmt::format(", {} left", FormatDuration(*left));
+  if (!note.text.empty()) text += "  " + note.text;
+  if (note.failed > 0) text += fmt::format("  {} failed", note.failed);
+  if (!note.waiting_for.empty()) text += "  waiting for " + Printable(note.waiting_for);
   return text;
+}
+
+// docs/cli.md lists the fields.
+std::string Progress::Event(const ProgressNote& note) const {
+  const auto text = [](const std::string& one) { return one.empty() ? Json() : Json(one); };
+  const auto per_second = PerSecond();
+  const auto left = Left();
+  return Dump(Json{{"progress",
+                    {{"done", samples_.back().done},
+                     {"total", total_ ? Json(*total_) : Json()},
+                     {"failed", note.failed},
+                     {"per_second", per_second ? Json(*per_second) : Json()},
+                     {"left_ms", left ? Json(left->count() / 1000) : Json()},
+                     {"waiting_for", text(note.waiting_for)},
+                     {"note", text(note.text)}}}});
 }
 
 }  // namespace kiln::cli
