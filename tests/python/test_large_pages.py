@@ -1,7 +1,9 @@
 """What makes the forks of a Triton's zygote cheaper: libtriton in large pages, and a heap that is all free."""
 
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ from places import TOOLCHAIN, WORKER
 
 JEMALLOC = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
 SETTING = pathlib.Path(large_pages.SETTING)
+KERNEL = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 needs_large_pages = pytest.mark.skipif(not SETTING.exists() or "[never]" in SETTING.read_text(), reason="this machine has no large pages")
 
 FIND_PACKAGE = f"import sys; sys.path.insert(0, {str(WORKER)!r})\n"
@@ -68,6 +71,34 @@ def test_another_malloc_stays_as_it_is(tmp_path):
     (_, binary), (with_library, _), (with_both, same) = json.loads(run(FORKS, tmp_path, TOOLCHAIN / "bin" / "python"))
     assert same == binary
     assert with_both > with_library / 2
+
+
+@needs_large_pages
+@pytest.mark.skipif(KERNEL < (6, 1), reason="this kernel gathers no pages")
+def test_what_was_allocated_is_gathered_and_the_rest_stays_without_memory(tmp_path):
+    said = json.loads(run(FIND_PACKAGE + """
+import ctypes, json, mmap, pathlib
+from kiln_triton_worker.large_pages import LARGE_PAGE, gather_heap
+
+
+def held(name):
+    lines = pathlib.Path("/proc/self/smaps").read_text().split(begin, 1)[1].splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) << 10
+
+
+memory = mmap.mmap(-1, 6 * LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+begin = f"{address:x}-"
+first = -address % LARGE_PAGE
+for offset in range(first, first + 2 * LARGE_PAGE, mmap.PAGESIZE):
+    memory[offset] = 1
+memory.madvise(mmap.MADV_HUGEPAGE)
+before = held("AnonHugePages")  # in small pages
+gather_heap()
+print(json.dumps([before, held("AnonHugePages"), held("Rss"), memory[:].count(1)]))
+""", tmp_path))
+    assert said == [0, 2 * large_pages.LARGE_PAGE, 2 * large_pages.LARGE_PAGE, 1024]
 
 
 # The kernel may forbid that memory becomes code.

@@ -15,7 +15,7 @@ import traceback
 
 from kiln_triton_worker.failure import one_line
 from kiln_triton_worker.frames import PROTOCOL
-from kiln_triton_worker.large_pages import FreshHeap, move_library
+from kiln_triton_worker.large_pages import FreshHeap, gather_heap, move_library
 from kiln_triton_worker.libc import die_with, prctl
 from kiln_triton_worker.warm_kernel import warm
 from kiln_triton_worker.worker import run_worker
@@ -160,6 +160,8 @@ def run_zygote(make_compiler, control_fd, parent, backends):
         with contextlib.suppress(OSError):  # then forks map it page by page
             move_library(compiler.toolchain.library)
         zygote = Zygote(control, compiler, FreshHeap())
+        with contextlib.suppress(OSError):  # then forks copy it entry by entry
+            gather_heap()
     except Exception as error:
         traceback.print_exc()
         control.send(json.dumps({"type": "failed", "message": one_line(repr(error))}).encode())
