@@ -1,5 +1,6 @@
 """Calls of the C library and of the kernel that Python does not offer."""
 
+import contextlib
 import ctypes
 import os
 
@@ -8,6 +9,10 @@ ADDR_NO_RANDOMIZE = 0x0040000
 PERSONALITY_ASK = 0xFFFFFFFF
 
 LIBC = ctypes.CDLL(None, use_errno=True)
+# ctypes remembers a function, whose name it looks up in all libraries. A fork would map their tables anew, page by page.
+for _name in ("capset", "mallctl", "mount", "personality", "pivot_root", "prctl", "syscall", "umount2", "unshare"):
+    with contextlib.suppress(AttributeError):  # jemalloc's, say, is not everywhere
+        getattr(LIBC, _name)
 
 
 def checked(result):

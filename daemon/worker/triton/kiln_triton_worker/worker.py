@@ -35,8 +35,8 @@ def run_worker(compiler, heap, control, job_fd, output_fd, message, zygote, told
         os.close(output_fd)
         job = socket.socket(fileno=job_fd)
         worker = Worker(compiler, job, message)
-        with open(told_fd, "w") as told:
-            json.dump(worker.confine(), told)
+        os.write(told_fd, json.dumps(worker.confine()).encode())
+        os.close(told_fd)
         worker.serve()
         os._exit(0)
     except BaseException:
