@@ -138,7 +138,7 @@ def test_a_list_tells_kernels_apart_and_fits_the_terminal(other_daemon, tmp_path
 
 
 def test_a_list_is_in_the_order_that_is_asked_for(daemon, tmp_path):
-    """Each order of the same kernels is another one, and none is that of the keys."""
+    """Each order of the same kernels is another one."""
     entry = ".visible .entry %s(.param .u64 p) { .reg .b32 %%r<2>; %s ret; }\n"
     header = ".version 8.0\n.target sm_90\n.address_size 64\n"
     instructions = {"middle": 400, "large": 4000, "small": 0}
