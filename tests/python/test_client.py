@@ -85,7 +85,7 @@ def test_a_kernel_is_compiled_and_then_found(client):
     assert {"ttgir", "ptx", "cubin"} <= set(first.timings)
 
 
-def test_it_is_what_the_command_gets(client, daemon, tmp_path):
+def test_the_client_gets_the_binary_that_the_command_gets(client, daemon, tmp_path):
     (tmp_path / "k.ttir").write_text(request("same").source)
     done = daemon.kiln("compile", tmp_path / "k.ttir", "--target", "cuda:90", "--toolchain", "triton==3.6.0", "--option", "num_warps=4",
                        "-o", tmp_path / "out")

@@ -187,7 +187,7 @@ def declined(client, **settings):
     ("3.6.0", "3.6.0", "Triton 3.6.0 .* of another build or for another Python.*: 'kiln toolchain add triton --path PREFIX'", "triton=="),
     ("3.8.0+git12", "3.7.1", "this is Triton 3.8.0.git12 .*: 'kiln toolchain add triton --path PREFIX'", "triton=="),
 ])
-def test_it_is_said_how_the_daemon_gets_the_triton_of_the_job(monkeypatch, caplog, version, there, said, unsaid):
+def test_a_declined_job_is_told_how_the_daemon_gets_the_triton_of_the_job(monkeypatch, caplog, version, there, said, unsaid):
     monkeypatch.setitem(sys.modules, "triton", types.SimpleNamespace(__version__=version, __file__=f"{sys.prefix}/lib/triton/__init__.py"))
     why = declined(_Unhelpful(FailedPreconditionError("no toolchain here is that"), there))
     assert why.reason == "the daemon has no such toolchain"

@@ -133,7 +133,7 @@ INTERRUPTED = {
 
 
 @pytest.mark.parametrize("what", INTERRUPTED)
-def test_it_is_not_taken_for_a_failure_of_the_systems(monkeypatch, tmp_path, what):
+def test_an_exception_of_a_signal_handler_is_no_failure_of_the_system(monkeypatch, tmp_path, what):
     place, name, at, work = INTERRUPTED[what]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "triton-3.6.0.dist-info").mkdir()
@@ -177,7 +177,7 @@ class _Own:
     lambda given: canonical_encoding(kind="ttir", source="", backend="cuda", architecture="90", warp_size=32,
                                      toolchain_fingerprint=bytes(32), parameters=given)
 ], ids=["shown", "taken one by one", "a number", "in a key"])
-def test_it_is_not_taken_for_a_mistake_in_what_is_given(handled, look):
+def test_an_exception_of_a_signal_handler_is_no_mistake_in_an_argument(handled, look):
     signal.signal(signal.SIGUSR1, ended)
     with pytest.raises(Ended):
         look(_Own())

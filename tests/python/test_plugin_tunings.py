@@ -151,7 +151,7 @@ def test_the_tuning_that_brings_the_plug_in_measures_one(empty, newest, tune):
 
 
 @pytest.mark.parametrize("setting", [{"KILN_TUNINGS": "off"}, {"KILN_MODE": "off"}], ids=["tunings", "all"])
-def test_it_can_be_turned_off(empty, newest, tune, setting):
+def test_kept_tunings_can_be_turned_off(empty, newest, tune, setting):
     stock = tune(newest, None)
     tune(newest, empty.root, **setting)
     first = tune(newest, empty.root)

@@ -44,7 +44,7 @@ def by_hand(cubin):
     return subprocess.run([tool("nvdisasm"), "--print-code", cubin], capture_output=True, check=True).stdout
 
 
-def test_it_is_the_text_that_nvdisasm_gives_by_hand(daemon, tmp_path):
+def test_sass_is_the_text_that_nvdisasm_gives_by_hand(daemon, tmp_path):
     for round_ in ("compiled", "hit"):
         folder = tmp_path / round_
         answer = ask(daemon, folder, "--emit", "cubin,sass")
@@ -55,12 +55,12 @@ def test_it_is_the_text_that_nvdisasm_gives_by_hand(daemon, tmp_path):
         assert told["sass"]["digest"] == hashlib.sha256(sass).hexdigest() and told["sass"]["size_bytes"] == len(sass)
 
 
-def test_it_is_alone_where_nothing_else_is_wanted(daemon, tmp_path):
+def test_sass_is_alone_where_nothing_else_is_wanted(daemon, tmp_path):
     assert ask(daemon, tmp_path, "--emit", "sass")["outcome"] in ("compiled", "hit")
     assert sorted(path.suffix for path in (tmp_path / "out").glob("k.*")) == [".json", ".sass"]
 
 
-def test_it_is_neither_in_the_key_nor_kept(daemon, tmp_path):
+def test_sass_is_neither_in_the_key_nor_kept(daemon, tmp_path):
     with_it = ask(daemon, tmp_path / "one", "--emit", "sass", text=PTX + "// one\n")
     assert with_it["outcome"] == "compiled"
     without = ask(daemon, tmp_path / "two", text=PTX + "// one\n")

@@ -41,7 +41,7 @@ def test_the_same_code_as_from_ttir(daemon, compiled, target, tmp_path):
     assert [stage["stage"] for stage in told["stages"]] == list(STAGES[target])
 
 
-def test_it_is_for_the_target_and_the_launch_that_it_was_made_for(daemon, compiled):
+def test_a_ttgir_is_for_the_target_and_the_launch_that_it_was_made_for(daemon, compiled):
     source = find(compiled, "cuda:90", "ttgir")
 
     def refused(*arguments):

@@ -384,7 +384,7 @@ def test_users_where_no_thread_can_be_had(victim):
 
 
 @needs_root
-def test_it_stops_where_no_thread_can_be_had(programs, folder):
+def test_the_daemon_stops_where_no_thread_can_be_had(programs, folder):
     """It wanted one for each user."""
     (folder / "toolchains").mkdir()
     with Daemon(dataclasses.replace(programs, toolchains=folder / "toolchains"), folder, environment={"KILN_SOCKETS_MODE": "0666"}) as daemon:

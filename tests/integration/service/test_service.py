@@ -42,7 +42,7 @@ def test_the_service_is_hardened():
     assert said.returncode == 0, said.stdout
 
 
-def test_it_has_no_capability():
+def test_the_service_has_no_capability():
     lines = (UNITS / "kilnd.service").read_text().splitlines()
     assert "User=kiln" in lines and "CapabilityBoundingSet=" in lines
     assert not any(line.startswith("AmbientCapabilities") for line in lines)
@@ -188,7 +188,7 @@ def test_after_a_crash_everything_is_there(machine):
 
 
 @pytest.mark.slow
-def test_it_stops_under_load_and_the_next_client_starts_it(machine):
+def test_the_service_stops_under_load_and_the_next_client_starts_it(machine):
     lines = (json.dumps({"name": f"k{number}", "kind": "ptx", "target": "cuda:80", "source": PTX.format(number=number)})
              for number in range(1000, 1100))
     machine.write("/tmp/many.jsonl", "\n".join(lines))
