@@ -133,6 +133,16 @@ assert stages() == first
 """, directory=tmp_path)
 
 
+# Before Triton 3.6 a context that has compiled has threads. In versions since, only its absence shows.
+def test_a_warm_compiler_has_no_threads_and_keeps_no_context_that_compiled(tmp_path):
+    in_triton("""
+from kiln_triton_worker.warm_kernel import warm
+assert warm(compiler, ("cuda",)) == {"cuda:90": "", "cuda:100": ""}
+assert compiler._context_in_use is None and list(compiler._contexts) == ["cuda"]
+assert os.listdir("/proc/self/task") == [str(os.getpid())]
+""", directory=tmp_path)
+
+
 # On a full disk ptxas ends with 0 and leaves what there was room for; here a script does the leaving.
 def test_a_binary_that_is_cut_off_is_the_disks_fault(tmp_path):
     ptxas = tmp_path / "ptxas"

@@ -29,7 +29,11 @@ class Compiler:
         self.toolchain = Toolchain()
         self.assemblers = Assemblers(self.toolchain)
         self._contexts = {}  # by backend, for one compile each
-        self._context_in_use = None  # until the next compile: a worker ends sooner without freeing it
+        self._context_in_use = None  # until it is freed: a worker ends sooner without that
+
+    def free_context(self):
+        """Frees the last compile's context. Before Triton 3.6 it has threads, and a zygote may have none."""
+        self._context_in_use = None
 
     def prepare(self, backend, architecture):
         """Makes what the next compile for that backend begins with: a fork finds it made."""

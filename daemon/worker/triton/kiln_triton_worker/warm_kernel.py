@@ -39,6 +39,8 @@ def warm(compiler, backends):
             results[f"{backend}:{architecture}"] = ""
         except Exception as error:
             results[f"{backend}:{architecture}"] = one_line(repr(error))
+        finally:
+            compiler.free_context()
     return results
 
 
