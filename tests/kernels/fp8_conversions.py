@@ -21,20 +21,22 @@ PARSED = "kernel.ttir"
 
 
 def conversions(backend):
-    return [pair for fp8 in FP8[backend] for other in FLOATS for pair in ((other, fp8), (fp8, other))]
+    """Source, result, and the rounding. Triton rounds towards zero to fp8e5 alone: from fp32, and for AMD from fp16."""
+    nearest = [one for fp8 in FP8[backend] for other in FLOATS for one in ((other, fp8, "rtne"), (fp8, other, None))]
+    return [*nearest, ("f16", "f8E5M2", "rtz"), ("f32", "f8E5M2", "rtz")]
 
 
-def module(pairs):
+def module(chosen):
     """A kernel that loads one tensor for each conversion and stores what becomes of it."""
     parameters, body = [], []
-    for i, (source, result) in enumerate(pairs):
+    for i, (source, result, rounding) in enumerate(chosen):
         parameters += [f"%x{i}: !tt.ptr<{source}> {{tt.divisibility = 16 : i32}}", f"%y{i}: !tt.ptr<{result}> {{tt.divisibility = 16 : i32}}"]
-        rounding = ", rounding = rtne" if result not in FLOATS else ""
+        how = f", rounding = {rounding}" if rounding else ""
         body.append(f"""
     %xs{i} = tt.splat %x{i} : !tt.ptr<{source}> -> tensor<{ELEMENTS}x!tt.ptr<{source}>>
     %xp{i} = tt.addptr %xs{i}, %range : tensor<{ELEMENTS}x!tt.ptr<{source}>>, tensor<{ELEMENTS}xi32>
     %v{i} = tt.load %xp{i} : tensor<{ELEMENTS}x!tt.ptr<{source}>>
-    %c{i} = tt.fp_to_fp %v{i}{rounding} : tensor<{ELEMENTS}x{source}> -> tensor<{ELEMENTS}x{result}>
+    %c{i} = tt.fp_to_fp %v{i}{how} : tensor<{ELEMENTS}x{source}> -> tensor<{ELEMENTS}x{result}>
     %ys{i} = tt.splat %y{i} : !tt.ptr<{result}> -> tensor<{ELEMENTS}x!tt.ptr<{result}>>
     %yp{i} = tt.addptr %ys{i}, %range : tensor<{ELEMENTS}x!tt.ptr<{result}>>, tensor<{ELEMENTS}xi32>
     tt.store %yp{i}, %c{i} : tensor<{ELEMENTS}x!tt.ptr<{result}>>""")
@@ -96,10 +98,10 @@ def main():
         if chosen.in_one_process:
             print(target, assembly(backend, architecture, source.read_text()) == source.with_suffix(".asm").read_text())
             continue
-        compiles = lambda pairs: in_a_fork(lambda: assembly(backend, architecture, module(pairs)))
+        compiles = lambda chosen: in_a_fork(lambda: assembly(backend, architecture, module(chosen)))
         has = conversions(backend)
         if not compiles(has):
-            has = [pair for pair in has if compiles([pair])]
+            has = [one for one in has if compiles([one])]
         source.write_text(module(has))
         write = lambda: source.with_suffix(".asm").write_text(assembly(backend, architecture, source.read_text()))
         if not has or not in_a_fork(write):

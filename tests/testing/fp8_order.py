@@ -8,7 +8,7 @@ from places import KERNELS
 from processes import CheckedProcess
 
 TARGETS = {
-    "cuda": ("cuda:80", "cuda:86", "cuda:89", "cuda:90", "cuda:100", "cuda:120"),
+    "cuda": ("cuda:80", "cuda:86", "cuda:89", "cuda:90", "cuda:100", "cuda:120", "cuda:121"),
     "hip": ("hip:gfx90a", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"),
 }
 ASSEMBLY = {"cuda": "ptx", "hip": "amdgcn"}
