@@ -10,7 +10,7 @@
 #include "storage/artifact_value.h"
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 
 namespace kiln {
 namespace {
@@ -186,7 +186,8 @@ absl::StatusOr<UserCacheRecord> UserCache::Describe(const CallContext& context,
   for (const UserCacheFile& file : files) {
     UserCacheRecord::File described{file.name, file.digest, file.content.size(), file.output};
     if (file.output) {
-      KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index_, file.output->artifact));
+      KILN_ASSIGN_OR_RETURN(const auto found,
+                            LookupWithoutUse(context, index_, file.output->artifact));
       const StageReference* const output =
           found ? FindOutput(*found->record, *file.output, file.digest) : nullptr;
       // User cache entries are no artifacts.
@@ -212,7 +213,7 @@ absl::StatusOr<UserCacheRecord> UserCache::Describe(const CallContext& context,
 
 bool UserCache::IsStored(const CallContext& context, const Digest& key,
                          const std::string& document) {
-  const auto found = Peek(context, index_, key);
+  const auto found = LookupWithoutUse(context, index_, key);
   if (!found.ok() || !*found || (*found)->record->document != document) return false;
   std::vector<Digest> digests;
   for (const StageReference& stage : (*found)->record->stages) digests.push_back(stage.digest);

@@ -5,7 +5,7 @@
 
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 
 namespace kiln {
 namespace {
@@ -43,7 +43,7 @@ absl::StatusOr<VerificationProgress> VerifyArtifacts(const CallContext& context,
     KILN_ASSIGN_OR_RETURN(const auto damage, DamageOf(context, blobs, scanned, progress));
     if (!damage) return absl::OkStatus();
     // Blobs leave with their record, so only an unchanged record is damaged.
-    KILN_ASSIGN_OR_RETURN(const auto now, Peek(context, index, scanned.key));
+    KILN_ASSIGN_OR_RETURN(const auto now, LookupWithoutUse(context, index, scanned.key));
     if (!now || *now->record != scanned) return absl::OkStatus();
     LogWarning("removed a damaged artifact", {{"key", scanned.key.Hex()}, {"damage", *damage}});
     progress.damaged.push_back(scanned.key);

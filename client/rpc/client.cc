@@ -59,7 +59,7 @@ class Client::Core {
   Core(std::unique_ptr<Connection> open, const ConnectOptions& options)
       : connection(std::move(open)),
         verified(options.verified_bytes_max),
-        hot(options.hot_directory.empty() ? BesideSocket(connection->socket_path(), "hot")
+        hot(options.hot_directory.empty() ? InSocketFolder(connection->socket_path(), "hot")
                                           : options.hot_directory,
             options.server_uid),
         job(JobOf(options)),

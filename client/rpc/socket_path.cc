@@ -52,7 +52,7 @@ absl::StatusOr<std::string> FindSocket(std::string_view explicit_path, std::stri
   return Unavailable("no daemon: there is no socket at {}", fmt::join(candidates, " or "));
 }
 
-std::string BesideSocket(std::string_view socket_path, std::string_view name) {
+std::string InSocketFolder(std::string_view socket_path, std::string_view name) {
   const size_t slash = socket_path.rfind('/');
   if (slash == std::string_view::npos) return std::string(name);
   return fmt::format("{}/{}", socket_path.substr(0, slash), name);

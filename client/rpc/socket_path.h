@@ -31,6 +31,6 @@ inline constexpr std::string_view kAdminSocket = "admin.sock";
                                                      const SocketSurroundings& surroundings);
 
 // `name` in the folder of `socket_path`.
-[[nodiscard]] std::string BesideSocket(std::string_view socket_path, std::string_view name);
+[[nodiscard]] std::string InSocketFolder(std::string_view socket_path, std::string_view name);
 
 }  // namespace kiln

@@ -8,7 +8,7 @@
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_document.h"
 #include "storage/base/limits.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 
 namespace kiln {
 namespace {
@@ -212,7 +212,7 @@ struct Search {
     }
     for (size_t i = 0; i < compared; ++i) {
       KILN_RETURN_IF_ERROR(StillWanted(context, clock));
-      KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, candidates[i].key));
+      KILN_ASSIGN_OR_RETURN(const auto found, LookupWithoutUse(context, index, candidates[i].key));
       if (!found || Look(*found)) continue;
       result.has_seen_all = false;
       break;
@@ -242,7 +242,7 @@ struct Search {
   bool MayBeNamed(const Digest& stored, const ArtifactUsage& usage) {
     if (usage.HasName()) return IsNamed(usage.name, limits::kListedNameBytesMax);
     if (++records_read > limits::kNearestRecordsMax) return false;
-    const auto found = Peek(context, index, stored);
+    const auto found = LookupWithoutUse(context, index, stored);
     if (!found.ok() || !*found) return false;
     // Most are of other kernels; that their documents need not be parsed for.
     return (*found)->record->document.find(name) != std::string::npos;

@@ -11,7 +11,7 @@
 #include "daemon/messages/translate.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<StoredAt>> NewestOf(ArtifactIndex& index, const CallC
       StoredAt stored(usage.created_unix_ms, key);
       if (!usage.HasName()) {
         if (request.has_uid() && ++records_read > limits::kNearestRecordsMax) continue;
-        const auto found = Peek(context, index, key);
+        const auto found = LookupWithoutUse(context, index, key);
         if (found.ok() && *found) stored.first = (*found)->record->created_unix_ms;
       }
       newest.push_back(stored);
@@ -97,7 +97,7 @@ absl::Status ListNewest(ArtifactIndex& index, const CallContext& context,
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<StoredAt> newest, NewestOf(index, context, request));
   for (const auto& [time, key] : newest) {
-    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, index, key));
+    KILN_ASSIGN_OR_RETURN(const auto found, LookupWithoutUse(context, index, key));
     if (found) Summarize(*found, *response.add_artifacts());
   }
   return absl::OkStatus();

@@ -12,7 +12,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/bundle/zstd_frame.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {
@@ -143,7 +143,7 @@ absl::Status AddNamed(const RpcDependencies& parts, const CallContext& context,
   for (int i = 0; i < request.keys_size(); ++i) {
     const absl::StatusOr<Digest> key = Digest::FromBytes(request.keys(i));
     if (!key.ok()) return Annotate(key.status(), fmt::format("keys[{}]", i));
-    KILN_ASSIGN_OR_RETURN(const auto found, Peek(context, parts.index, *key));
+    KILN_ASSIGN_OR_RETURN(const auto found, LookupWithoutUse(context, parts.index, *key));
     if (!found || IsUserCacheKey(*key)) {
       response.add_missing_keys(request.keys(i));
       continue;

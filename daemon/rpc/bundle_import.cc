@@ -16,7 +16,7 @@
 #include "storage/bundle/bundle_format.h"
 #include "storage/bundle/signature.h"
 #include "storage/bundle/zstd_frame.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {
@@ -128,7 +128,8 @@ absl::Status Import(const RpcDependencies& parts, const CallContext& context,
     told.set_result(ImportedArtifact::NO_TOOLCHAIN);
     return absl::OkStatus();
   }
-  KILN_ASSIGN_OR_RETURN(const auto there, Peek(context, parts.index, incoming->record.key));
+  KILN_ASSIGN_OR_RETURN(const auto there,
+                        LookupWithoutUse(context, parts.index, incoming->record.key));
   if (there) {
     (void)parts.leases.Lease(context.principal.uid, incoming->record.key,
                              BundledBytes(incoming->record));

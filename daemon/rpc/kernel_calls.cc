@@ -13,7 +13,7 @@
 #include "daemon/rpc/compile_start.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 #include "storage/user_cache_record.h"
 
 namespace kiln {
@@ -91,7 +91,7 @@ void CountTold(Activity& activity, uid_t uid, const v1::ToldHits& told, bool is_
 // Leases what a warm found in the hot directory. Blocks for a local disk read where it is new.
 void LeaseFound(const RpcDependencies& parts, uid_t uid, const Digest& key) {
   if (parts.leases.IsOff() || parts.leases.Renew(key)) return;
-  const auto found = Peek({}, parts.index, key);
+  const auto found = LookupWithoutUse({}, parts.index, key);
   if (!found.ok() || !*found) return;
   uint64_t bytes = 0;
   for (const StageReference& stage : (*found)->record->stages) bytes += stage.size_bytes;

@@ -6,7 +6,7 @@
 
 #include "storage/base/log.h"
 #include "storage/hot/hot_directory.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 
 namespace kiln {
 namespace {
@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<Digest>> HotDirectory::Choose(
 
 absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, const Digest& key) {
   if (options_.bytes_max == 0 || NoteUse(key)) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(const auto found, Peek({}, index, key));
+  KILN_ASSIGN_OR_RETURN(const auto found, LookupWithoutUse({}, index, key));
   if (!found) return absl::OkStatus();
   std::vector<Blob> contents;
   for (const StageReference& stage : found->record->stages) {

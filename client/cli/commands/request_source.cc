@@ -191,14 +191,14 @@ NamedRequestSource Chained(std::vector<NamedRequestSource> sources) {
 }
 
 NamedRequestSource LongestFirst(NamedRequestSource next) {
-  struct Ahead {
+  struct ReadRequests {
     // The key is the recorded time, and the size.
     std::multimap<std::pair<uint64_t, uint64_t>, NamedRequest, std::greater<>> requests;
     uint64_t bytes = 0;
     bool is_over = false;
   };
-  return [next = std::move(next), ahead = std::make_shared<Ahead>()] {
-    auto& [requests, bytes, is_over] = *ahead;
+  return [next = std::move(next), read = std::make_shared<ReadRequests>()] {
+    auto& [requests, bytes, is_over] = *read;
     while (!is_over && requests.size() < kAheadRequestsMax && bytes < kAheadBytesMax) {
       std::optional<NamedRequest> named = next();
       is_over = !named.has_value();

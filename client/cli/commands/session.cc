@@ -24,7 +24,7 @@ constexpr auto kBackoffMax = std::chrono::seconds(2);
 // The process id of a kilnd that holds the lock of its run directory and does not answer on its
 // socket; 0: there is none.
 pid_t KilndWithoutSocket(const std::string& socket_path) {
-  std::ifstream file(BesideSocket(socket_path, "pid"));
+  std::ifstream file(InSocketFolder(socket_path, "pid"));
   pid_t process = 0;
   if (!(file >> process) || process <= 0) return 0;
   std::ifstream comm(fmt::format("/proc/{}/comm", process));
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Client>> Session::Connect() const {
 
 absl::StatusOr<std::unique_ptr<AdminClient>> Session::ConnectAdmin() const {
   auto client = AdminClient::Connect(
-      Options(options_.socket.empty() ? "" : BesideSocket(options_.socket, kAdminSocket)));
+      Options(options_.socket.empty() ? "" : InSocketFolder(options_.socket, kAdminSocket)));
   if (!client.ok()) return Explain(client.status());
   return client;
 }

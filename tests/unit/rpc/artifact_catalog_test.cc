@@ -6,7 +6,7 @@
 #include "daemon/kernel/artifact_document.h"
 #include "storage/base/limits.h"
 #include "storage/forwarding_store.h"
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 #include "storage/memory_store.h"
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"

@@ -73,9 +73,9 @@ TEST(FindSocket, ErrorNamesEverySearchedPlace) {
               HasSubstr("/run/user/1000/kiln/kilnd.sock or /run/kiln/kilnd.sock"));
 }
 
-TEST(BesideSocket, NamesAFileInTheSocketsFolder) {
-  EXPECT_EQ(BesideSocket("/a/b/kilnd.sock", "hot"), "/a/b/hot");
-  EXPECT_EQ(BesideSocket("kilnd.sock", "hot"), "hot");
+TEST(InSocketFolder, NamesAFileInTheSocketsFolder) {
+  EXPECT_EQ(InSocketFolder("/a/b/kilnd.sock", "hot"), "/a/b/hot");
+  EXPECT_EQ(InSocketFolder("kilnd.sock", "hot"), "hot");
 }
 
 }  // namespace

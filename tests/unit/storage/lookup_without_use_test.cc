@@ -1,4 +1,4 @@
-#include "storage/index_peek.h"
+#include "storage/lookup_without_use.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ Digest LowKey(char last_but_one, char last) {
   return *Digest::FromBytes(bytes);
 }
 
-class IndexPeekTest : public testing::Test {
+class LookupWithoutUseTest : public testing::Test {
  protected:
   void Put(const Digest& key) {
     MadeArtifact made = MakeArtifact("any");
@@ -25,7 +25,7 @@ class IndexPeekTest : public testing::Test {
     ASSERT_TRUE(store_.index().Put(context_, made.record, made.blobs).ok());
   }
   bool Finds(const Digest& key) {
-    const auto found = Peek(context_, store_.index(), key);
+    const auto found = LookupWithoutUse(context_, store_.index(), key);
     EXPECT_TRUE(found.ok()) << found.status();
     return found.ok() && *found && (*found)->record->key == key;
   }
@@ -35,13 +35,13 @@ class IndexPeekTest : public testing::Test {
   MemoryStore store_{1 << 20, clock_};
 };
 
-TEST_F(IndexPeekTest, FindsOnlyTheGivenKey) {
+TEST_F(LookupWithoutUseTest, FindsOnlyTheGivenKey) {
   Put(MadeKey("here"));
   EXPECT_TRUE(Finds(MadeKey("here")));
   EXPECT_FALSE(Finds(MadeKey("not here")));
 }
 
-TEST_F(IndexPeekTest, FindsFirstKeyAndKeysThatEndInZeroBytes) {
+TEST_F(LookupWithoutUseTest, FindsFirstKeyAndKeysThatEndInZeroBytes) {
   for (const Digest& key : {LowKey(0, 0), LowKey(0, 1), LowKey(1, 0), LowKey(1, 1)}) {
     EXPECT_FALSE(Finds(key));
     Put(key);
@@ -49,10 +49,10 @@ TEST_F(IndexPeekTest, FindsFirstKeyAndKeysThatEndInZeroBytes) {
   }
 }
 
-TEST_F(IndexPeekTest, PeekCountsNoUse) {
+TEST_F(LookupWithoutUseTest, CountsNoUse) {
   Put(MadeKey("here"));
   ASSERT_TRUE(Finds(MadeKey("here")));
-  const auto found = Peek(context_, store_.index(), MadeKey("here"));
+  const auto found = LookupWithoutUse(context_, store_.index(), MadeKey("here"));
   ASSERT_TRUE(found.ok() && *found);
   EXPECT_EQ((*found)->usage.hits, 0u);
 }

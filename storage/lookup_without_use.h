@@ -1,4 +1,4 @@
-// Reads a record without counting a use.
+// Looks a record up without counting a use.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,9 @@ inline std::optional<Digest> KeyBefore(const Digest& key) {
 
 // The record of `key`, or nothing where there is no such record. Unlike ArtifactIndex::Get this is
 // not a use: background work must not make an artifact look wanted. Errors of Scan.
-inline absl::StatusOr<std::optional<FoundArtifact>> Peek(const CallContext& context,
-                                                         ArtifactIndex& index, const Digest& key) {
+inline absl::StatusOr<std::optional<FoundArtifact>> LookupWithoutUse(const CallContext& context,
+                                                                     ArtifactIndex& index,
+                                                                     const Digest& key) {
   KILN_ASSIGN_OR_RETURN(auto found, index.Scan(context, KeyBefore(key), 1));
   if (found.empty() || found.front().record->key != key) return std::nullopt;
   return std::move(found.front());
