@@ -17,7 +17,7 @@ struct StoreStats {
   // The size of records and blobs after compression. Each blob counts once.
   uint64_t stored_bytes = 0;
   uint64_t stored_bytes_max = 0;  // 0: no limit
-  // What may be put before anything is evicted for it.
+  // Bytes that may be put before the store evicts anything.
   uint64_t room_bytes = std::numeric_limits<uint64_t>::max();
   // The size of the store's files, with garbage and logs. 0: the store has no files.
   uint64_t disk_bytes = 0;

@@ -81,7 +81,7 @@ class LaunchPlan {
   uint64_t ScratchBytes(const LaunchCall& call, int64_t bytes_each) const;
 
  private:
-  // What each launch reads, in one place.
+  // The fields that each launch reads, in one place.
   struct Plain {
     uint32_t argument_count = kNever;
     uint32_t hidden_pointers = 0;

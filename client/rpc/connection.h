@@ -17,8 +17,8 @@ namespace kiln {
 // Thread-safe; every method blocks.
 class Connection {
  public:
-  // Services of the daemon. Both sockets serve `kernels`, the administration socket `admin`, the
-  // other one `own`.
+  // gRPC's stubs, one for each service of the daemon. Both sockets serve `kernels`, the
+  // administration socket `admin`, the other one `own`.
   struct Stubs {
     std::unique_ptr<KernelStub> kernels;
     std::unique_ptr<admin::v1::AdminService::Stub> admin;

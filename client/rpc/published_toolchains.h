@@ -9,9 +9,9 @@
 
 namespace kiln {
 
-// What the daemon's own catalogue would find, or an error: then only the daemon knows what a
-// request means, or why it is refused. A toolchain or backend that is known to be bad is in neither
-// catalogue: the daemon leaves it out before it lists it. Immutable, so thread-safe.
+// Finds what the daemon's own catalogue would find, or gives an error: then only the daemon knows
+// what a request means, or why it is refused. A toolchain or backend that is known to be bad is in
+// neither catalogue: the daemon leaves it out before it lists it. Immutable, so thread-safe.
 class PublishedToolchains final : public ToolchainCatalog {
  public:
   // `bytes` are the file `toolchains` (storage/format.md). INVALID_ARGUMENT: it is damaged, or a

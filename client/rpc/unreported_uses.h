@@ -19,8 +19,8 @@ class UnreportedUses {
  public:
   using Moment = std::chrono::steady_clock::time_point;
 
-  // What to tell now, which it forgets: no keys until there are many, or the first has waited for
-  // long. `saved_micros`: what the kernel's compile took. `bytes`: of what was read.
+  // The uses to report now, which it then forgets. Without keys until there are many, or until the
+  // first has waited for long. `saved_micros`: the time of the kernel's compile. `bytes`: read.
   // `is_warm`: a warm found it. Then all that is told together counts as warmed: few processes do
   // both.
   v1::NoteUsesRequest Add(const Digest& key, const std::string& job, uint64_t saved_micros,

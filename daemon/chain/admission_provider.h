@@ -24,9 +24,9 @@ namespace kiln {
 struct AdmissionLimits {
   int running_max = 1;
   FairQueueLimits queue{limits::kQueueLengthDefault, limits::kQueueBytesMax};
-  // What must stay available when every compile that runs has taken what it is expected to.
+  // Memory that stays free once every running compile has taken its expected share.
   uint64_t free_memory_bytes_min = limits::kFreeMemoryBytesDefault;
-  // What a compile is expected to take before anything is known of its like.
+  // The memory expected of a compile whose like has not run yet.
   uint64_t compile_bytes_default = limits::kCompileMemoryDefault;
   // From this much pressure on, in percent, one compile runs at a time. 0: whatever the pressure.
   double pressure_percent_max = limits::kMemoryPressurePercentDefault;
@@ -37,7 +37,7 @@ struct AdmissionStats {
   // Places taken: a compile that several principals wait for has one of each.
   size_t queued = 0;
   size_t queued_bytes = 0;
-  // What those that run are expected to take, all together.
+  // The memory expected of all running compiles together.
   uint64_t expected_bytes = 0;
 };
 

@@ -1,4 +1,4 @@
-// What decorators of the chain start from: a provider that passes every call on to the next.
+// The base of the chain's decorators: a provider that passes every call on to the next.
 #pragma once
 
 #include <memory>

@@ -69,7 +69,7 @@ class ToolchainPools {
 
   // Lets workers start each ptxas that is among them: whether those are others than before.
   bool AdmitAssemblers(const std::vector<std::shared_ptr<const Toolchain>>& toolchains);
-  // What serves it already; null where nothing does.
+  // The pool that serves this toolchain already; null where none does.
   ServedPtr Keep(const Toolchain& toolchain, bool has_other_ptxas);
   ServedPtr FindSame(const Toolchain& toolchain) const;
   // Has `next` take the place of what is served: what is to end now, in no hurry.

@@ -32,7 +32,7 @@ struct Config {
     // How long a source that crashed its compiler is not tried again.
     std::chrono::milliseconds quarantine_time = limits::kQuarantineTimeDefault;
     uint64_t rss_bytes = limits::kWorkerRssBytesDefault;
-    // What compiles at the same time leave available, as far as one can tell beforehand.
+    // Memory that running compiles together leave free, as far as can be told beforehand.
     uint64_t memory_min_bytes = limits::kFreeMemoryBytesDefault;
     // From this much memory pressure on, compiles run one at a time. 0: whatever the pressure.
     int64_t memory_pressure_percent = limits::kMemoryPressurePercentDefault;

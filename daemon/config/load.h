@@ -24,7 +24,7 @@ struct ConfigSources {
   std::vector<std::string> settings;
   // "" for none; wins over all of the above. Absolute.
   std::string root;
-  // What it was given by, for messages: "--root" or "KILN_ROOT".
+  // The flag or variable that gave it, for messages: "--root" or "KILN_ROOT".
   std::string root_origin;
 };
 

@@ -1,4 +1,4 @@
-// What is stored instead of a kernel that is not.
+// Finds the stored artifact that is nearest to a kernel that is not stored.
 #pragma once
 
 #include <cstdint>

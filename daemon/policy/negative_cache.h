@@ -54,7 +54,7 @@ class NegativeCache {
   FailurePtr FindFailureOfAnyAge(const Digest& key);
   // Counts as a refusal where the key crashed.
   std::optional<Crash> Refuse(const Digest& key);
-  // What FindFailure or Refuse says, with its request, where there was room for the request.
+  // The failure or crash with its request, where there was room for the request.
   std::optional<RememberedRequest> FindRequest(const Digest& key);
 
   // Lets a key that crashed be compiled again. False where nothing kept it from that.

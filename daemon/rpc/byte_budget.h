@@ -11,13 +11,13 @@
 
 namespace kiln {
 
-// What all users hold together.
+// Bytes that all users hold together.
 struct SharedBytes {
   size_t bytes_max;
   std::atomic<size_t> bytes{0};
 };
 
-// What one user holds of SharedBytes: never more than is left. One user alone has at most half, two
+// One user's share of SharedBytes: never more than is left. One user alone has at most half, two
 // that grow together a third each. Where nobody holds any, one share may be larger. Made by
 // std::make_shared. Thread-safe; does not block.
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {

@@ -26,8 +26,8 @@ using CompileAnswered = std::function<void(CompileAnswer)>;
 
 std::optional<Digest> KeyOf(const CompileAnswer& answer);
 
-// What a request comes to, or what is wrong with it. The first takes the message apart; the second
-// takes it as it stands on the wire, and knows it again the next time.
+// A resolved request, or the error of a wrong one. The first takes the message apart. The second
+// takes the bytes of the wire, and recognises them the next time.
 using Prepared = absl::StatusOr<std::shared_ptr<const PreparedRequest>>;
 Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request);
 Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes);

@@ -30,7 +30,7 @@ inline CallContext CallContextOf(const grpc::CallbackServerContext& call,
   return context;
 }
 
-// What a method that does not wait returns. Costs nothing, since gRPC runs the reactions of its own
+// The reactor of a method that does not wait. Costs nothing: gRPC runs the reactions of its own
 // reactor right where they occur.
 inline grpc::ServerUnaryReactor* FinishedCall(grpc::CallbackServerContext& call,
                                               grpc::Status status = grpc::Status::OK) {

@@ -30,7 +30,7 @@ const std::string& DescriptionOf(const Artifact& artifact);
 absl::StatusOr<ReplyPieces> SerializeReply(const Artifact& artifact, Outcome outcome,
                                            std::optional<Tier> tier,
                                            std::span<const std::string> stages);
-// What a compile is answered with: that reply, or the error that stands for it.
+// The answer to a compile: that reply, or an error.
 using CompileReply = std::variant<ReplyPieces, v1::RpcStatus>;
 CompileReply SerializeAnswer(const CompileAnswer& answer);
 // Where an answer of a stream stands: as a message for a client that takes one at a time, as the

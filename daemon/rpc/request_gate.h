@@ -13,7 +13,7 @@ namespace kiln {
 // Every request passes here, so Enter takes no lock. Thread-safe. Only AwaitEmpty blocks.
 class RequestGate {
  public:
-  // Who holds a copy is inside. The gate must outlive it.
+  // A request is inside while it holds a copy. The gate must outlive it.
   using Pass = std::shared_ptr<RequestGate>;
 
   RequestGate();
@@ -21,9 +21,9 @@ class RequestGate {
   // UNAVAILABLE with a retry hint once the gate is closed.
   absl::StatusOr<Pass> Enter() const;
 
-  // Nobody enters any more.
+  // From now on Enter fails.
   void Close();
-  // True: everybody left in time. REQUIRES: the gate is closed.
+  // True: every pass is gone in time. REQUIRES: the gate is closed.
   bool AwaitEmpty(SteadyTime deadline);
 
  private:

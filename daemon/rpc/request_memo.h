@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-// What a request on the wire comes to: everything but who asks, and until when.
+// A request from the wire after resolution: all but its caller and its deadline.
 struct PreparedRequest {
   CompileJobPtr job;
   Priority priority = Priority::kWaitingRank;
@@ -26,9 +26,9 @@ struct PreparedRequest {
 // SHA-256 over the source need not be done again; only equality counts, the hash just finds the
 // candidate.
 //
-// What a request comes to depends on its bytes and on the toolchains that are here: when those
-// change, Clear. Holds at most `bytes_max`, forgets what was used least
-// recently. Thread-safe; does not block.
+// The result depends on the request's bytes and on the daemon's toolchains: when these change,
+// Clear. Holds at most `bytes_max`, forgets what was used least recently. Thread-safe; does not
+// block.
 class RequestMemo {
  public:
   explicit RequestMemo(size_t bytes_max);

@@ -1,4 +1,4 @@
-// What there is of the machine's files for a worker.
+// The machine's files that a worker sees.
 #pragma once
 
 #include <filesystem>

@@ -51,7 +51,7 @@ struct JailDescription {
   std::vector<JailPath> paths;
   // Empty: this kernel has no filters.
   std::vector<sock_filter> filter;
-  // What there is of the machine's files: `paths`, and what leads there (file_view.h).
+  // The machine's files that a worker sees: `paths`, and the links to them (file_view.h).
   std::vector<ViewEntry> view;
 };
 

@@ -1,4 +1,4 @@
-// What on a disk looks like a toolchain.
+// Finds directories that look like toolchains.
 #pragma once
 
 #include <string>

@@ -35,7 +35,7 @@ class ServedToolchains final : public ToolchainCatalog {
     // Has workers for these and for no others. Called before requests can choose among them, and
     // not by the constructor; one call at a time.
     std::function<void(const DiscoveredToolchains&)> serve;
-    // What requests have come to before need no longer be so. Called after.
+    // Forgets what requests resolved to before. Called after `serve`.
     std::function<void()> forget;
     // toolchain.default, which wins over what the file says.
     std::string configured_default;

@@ -26,7 +26,7 @@ struct Principal {
 
 // Declared from most to least urgent.
 enum class Priority { kWaitingRank = 0, kAutotune = 1, kWarm = 2, kBackground = 3 };
-// Whether nobody waits for it yet.
+// A compile ahead: nobody waits for it yet.
 constexpr bool IsAhead(Priority priority) { return priority >= Priority::kWarm; }
 
 // Tells callbacks when somebody cancels: each at most once, and at once where the callback is

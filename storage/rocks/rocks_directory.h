@@ -16,7 +16,7 @@ class RocksDirectory {
   enum class Content {
     kNothing,
     kDatabase,
-    // What is left of a database whose CURRENT is lost. RocksDB would make a new database here and
+    // The remains of a database whose CURRENT is lost. RocksDB would make a new database here and
     // delete the old one's tables as leftovers.
     kRubble,
     // A database whose last log somebody removed (kLogMarker).

@@ -1,4 +1,4 @@
-// What is asked for in place of a kernel that did not compile.
+// The requests that take the place of a kernel that did not compile.
 #pragma once
 
 #include <cstddef>

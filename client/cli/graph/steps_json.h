@@ -1,4 +1,4 @@
-// What runs in place of a segment, as JSON: docs/graph.md has the fields.
+// The steps that run in place of a segment, as JSON: docs/graph.md has the fields.
 #pragma once
 
 #include <string>

@@ -91,7 +91,7 @@ struct Functions {
 #undef KILN_OPENCL_MEMBER
 };
 
-// What takes addresses. Unified shared memory and SVM have the same functions.
+// Functions that take addresses. Unified shared memory and SVM have the same functions.
 struct MemoryFunctions {
   EntryPoint<Result(Handle, unsigned, const void*)> set_pointer;
   EntryPoint<Result(Handle, unsigned, void*, const void*, size_t, unsigned, const Handle*, Handle*)>

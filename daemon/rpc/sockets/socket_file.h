@@ -45,7 +45,7 @@ class SocketFile {
 
   UniqueFd fd_;
   std::string path_;
-  // What the name referred to when we made it; 0 for an adopted socket.
+  // The file that the name stood for when we made it; 0 for an adopted socket.
   dev_t device_ = 0;
   ino_t inode_ = 0;
 };

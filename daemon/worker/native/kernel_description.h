@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-// Functions by the names that a C++ source has for them, with those that they have in the binary.
+// The binary's names of functions, which NVRTC calls lowered (mangled), by their names in C++.
 using LoweredNames = std::map<std::string, std::string>;
 
 // An answer of the outcome kCompiled, without stages and timings, about the entry function `wanted`
