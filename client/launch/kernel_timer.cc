@@ -1,6 +1,7 @@
 #include "client/launch/kernel_timer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace kiln::launch {
@@ -69,6 +70,7 @@ void KernelTimer::HarvestFinished() {
 }
 
 Status KernelTimer::HarvestFirst() {
+  assert(!pending_.empty());
   const Pending pending = pending_.front();
   pending_.erase(pending_.begin());
   ++harvested_;

@@ -1,6 +1,7 @@
 #include "client/launch/run_timer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace kiln::launch {
@@ -49,6 +50,7 @@ double Quantile(const std::vector<float>& times, double q) {
 }  // namespace
 
 RunTimes Summarize(std::vector<float> times) {
+  assert(!times.empty());
   std::sort(times.begin(), times.end());
   return {Quantile(times, 0.5), Quantile(times, 0.2), Quantile(times, 0.8),
           static_cast<uint32_t>(times.size())};

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cassert>
 #include <optional>
 #include <utility>
 
@@ -46,7 +47,9 @@ AuditingProvider::AuditingProvider(std::unique_ptr<CompilationProvider> next, ui
     : ForwardingProvider("auditing", std::move(next)),
       one_in_(one_in),
       parts_(std::move(parts)),
-      seen_(limits::kAuditedKeysMax, limits::kAuditedKeysMax) {}
+      seen_(limits::kAuditedKeysMax, limits::kAuditedKeysMax) {
+  assert(one_in > 0);
+}
 
 AuditingProvider::~AuditingProvider() = default;
 

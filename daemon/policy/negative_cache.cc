@@ -1,5 +1,6 @@
 #include "daemon/policy/negative_cache.h"
 
+#include <cassert>
 #include <utility>
 
 #include "daemon/kernel/request_shape.h"
@@ -7,6 +8,7 @@
 namespace kiln {
 
 void NegativeCache::RememberFailure(const CompileJobPtr& job, FailurePtr failure) {
+  assert(failure->deterministic);
   const size_t bytes = failure->message.size() + failure->output.size() + failure->stage.size();
   Remember(job, {std::move(failure), "", clock_.Now() + failure_time_}, bytes);
 }

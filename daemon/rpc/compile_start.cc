@@ -1,5 +1,6 @@
 #include "daemon/rpc/compile_start.h"
 
+#include <cassert>
 #include <chrono>
 #include <utility>
 
@@ -114,6 +115,7 @@ std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const Call
 
 void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
                   CompileAnswered answered) {
+  assert(request.ok());
   const CompileJobPtr& job = (*request)->job;
   auto pass = parts.gate.Enter();
   if (!pass.ok()) return answered(Refuse(pass.status(), job));

@@ -1,5 +1,6 @@
 #include "daemon/rpc/request_gate.h"
 
+#include <cassert>
 #include <chrono>
 
 namespace kiln {
@@ -29,6 +30,7 @@ void RequestGate::Close() {
 }
 
 bool RequestGate::AwaitEmpty(SteadyTime deadline) {
+  assert(is_closed_);
   const MutexLock lock(mutex_);
   return empty_.WaitUntil(mutex_, deadline, [this]() KILN_REQUIRES(mutex_) { return is_empty_; });
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <iterator>
@@ -145,6 +146,7 @@ void HotDirectory::Publish(const ArtifactRecord& record, std::span<const Blob> b
 }
 
 void HotDirectory::PublishFile(std::string_view name, std::string_view content) {
+  assert(!IsShardName(name));
   const std::string path = fmt::format("{}/{}", path_, name);
   absl::Status status;
   if (options_.bytes_max > 0) status = Replace(path, content);

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <utility>
 
@@ -115,6 +116,7 @@ absl::Status ManifestReader::ReadPage() {
 }
 
 absl::StatusOr<v1::ManifestOwnPage> ManifestReader::OwnPage(int number) const {
+  assert(number >= 0 && number < index_->own_pages_size());
   const v1::ManifestPlace& place = index_->own_pages(number);
   KILN_ASSIGN_OR_RETURN(const std::string content,
                         ReadFrame(place.offset(), place.size(), limits::kManifestPageBytesMax));

@@ -1,6 +1,7 @@
 #include "client/cli/requests/manifest_writer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "client/cli/requests/manifest_frame.h"
@@ -25,6 +26,7 @@ absl::StatusOr<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(std::stri
 }
 
 absl::Status ManifestWriter::Add(const NamedRequest& named) {
+  assert(named.request.ok());
   const Digest digest = RequestDigest(*named.request);
   const auto [known, is_new] = digests_.try_emplace(digest, index_.counts_size());
   if (!is_new) {

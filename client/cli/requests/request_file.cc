@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -168,6 +169,7 @@ void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin) {
 }
 
 std::string RequestLine(const NamedRequest& named) {
+  assert(named.request.ok());
   Json line = {{"name", named.name}};
   line.update(RequestJson(*named.request));
   line[kRecordedField] = {{"count", named.recorded.count},
