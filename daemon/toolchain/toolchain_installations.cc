@@ -136,7 +136,12 @@ absl::StatusOr<RemovedInstallation> ToolchainInstallations::Remove(const std::st
   // Out of sight first, and deleted when nobody uses it any more.
   KILN_ASSIGN_OR_RETURN(const std::string aside, SetAside(removed.path));
   const absl::Status reloaded = Reload();
-  if (!aside.empty()) KILN_RETURN_IF_ERROR(RemoveTree(aside));
+  if (!aside.empty()) {
+    KILN_RETURN_IF_ERROR(
+        Annotate(RemoveTree(aside),
+                 fmt::format("{} is used no more, but its files stay: delete {} as their owner",
+                             removed.path, aside)));
+  }
   KILN_RETURN_IF_ERROR(reloaded);
   return removed;
 }

@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import subprocess
+import zipfile
+from pathlib import Path
 
 import debian_machine as machines
 import pytest
@@ -14,8 +16,10 @@ from hostile_user import BACKLOG, SECRET, SECRET_WORDS, HostileUser
 from kernel_users import SEEN, KernelUser
 
 import stand_in_libcuda
+from kiln_triton_worker.warm_kernel import WARM_KERNEL
 from places import CUDA, ROOT, TOOLCHAIN
 
+PIP_WHEELS = Path("/usr/share/python-wheels")  # Debian's, of which it makes virtual environments
 UNITS = ROOT / "deploy" / "systemd"
 ALL_UNITS = ("kilnd.socket", "kilnd-admin.socket", "kilnd.service")
 ADA, BOB, EVE, MALLORY = 1001, 1002, 1003, 1004
@@ -64,7 +68,7 @@ def machine(tmp_path_factory):
         toolkit = made.root / "usr/lib/kiln/toolchains/cuda/bin"
         toolkit.mkdir(parents=True)
         shutil.copy(ptxas, toolkit)
-        seen = [(path, path) for path in (made.install_python(), *SEEN)]
+        seen = [(path, path) for path in (made.install_python(), *SEEN, *filter(Path.is_dir, [PIP_WHEELS]))]
         made.homes = tmp_path_factory.mktemp("homes")
         made.homes.chmod(0o755)
         made.compilers = [TOOLCHAIN, *([CUDA] if has_nvrtc() else [])]
@@ -164,6 +168,68 @@ def test_a_worker_sees_neither_the_store_nor_the_sockets(machine):
     workers = [pid for pid in machine.processes() if os.readlink(f"/proc/{pid}/ns/user") != shared]
     assert len(seen_by(machine.kilnd())) == 2
     assert workers and not any(map(seen_by, workers))
+
+
+def pack(packages, folder):
+    """The wheel of the Triton there, with one file more, which makes its fingerprint another."""
+    described, = packages.glob("triton-*.dist-info")
+    version = described.name.removeprefix("triton-").removesuffix(".dist-info")
+    wheel = folder / f"triton-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        listed = [line.split(",")[0] for line in (described / "RECORD").read_text().splitlines()]
+        packed = [name for name in listed if not name.startswith("..") and not name.endswith(("/RECORD", "/INSTALLER", "/REQUESTED"))]
+        for name in packed:
+            made.write(packages / name, name)
+        made.writestr("triton/of_this_node.py", "")
+        rows = [f"{name},," for name in [*packed, "triton/of_this_node.py", f"{described.name}/RECORD"]]
+        made.writestr(f"{described.name}/RECORD", "\n".join(rows))
+    return version
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PIP_WHEELS.is_dir(), reason="python3-venv missing, which installs toolchains")
+def test_a_toolchain_is_installed_beside_those_of_root_and_removed(machine):
+    """As docs/guide.md has it, but for the network, which the machine has not."""
+    packages, = TOOLCHAIN.glob("lib/python3*/site-packages")
+    wheels = machine.homes / "wheels"
+    wheels.mkdir()
+    version = pack(packages, wheels)
+    before = tritons(machine)
+    assert {owner(machine, each["path"]) for each in before} == {"root"}, before
+    machine.run("env", "PIP_NO_INDEX=1", "PIP_NO_DEPS=1", f"PIP_FIND_LINKS={wheels}", "kiln", "toolchain", "add", f"triton=={version}")
+    added, = [each for each in tritons(machine) if each not in before]
+    place = f"/var/lib/kiln/toolchains/triton-{version}"
+    assert added["path"] == place
+    assert machine.run("find", place, "!", "-user", "kiln").stdout == ""
+
+    machine.write("/tmp/warm.ttir", WARM_KERNEL)
+    for each in (added, *before):
+        done = machine.run("kiln", "compile", "/tmp/warm.ttir", "--target", "cuda:90", "--toolchain", each["fingerprint"], "--json",
+                           "-o", "/tmp/warm", uid=ADA)
+        assert json.loads(done.stdout.splitlines()[0])["outcome"] == "compiled", done
+    refused = machine.run("kiln", "toolchain", "remove", added["fingerprint"], uid=ADA, check=False)
+    assert refused.returncode != 0, refused
+    # A copy that root made by other means.
+    machine.run("chown", "-R", "root", place)
+    stays = machine.run("kiln", "toolchain", "remove", added["fingerprint"], check=False)
+    aside, = machine.run("find", "/var/lib/kiln/toolchains", "-name", "*triton*", "-prune").stdout.split()
+    assert stays.returncode == 1 and f"{place} is used no more, but its files stay: delete {aside} as their owner" in stays.stderr, stays
+    assert tritons(machine) == before
+    machine.run("chown", "-R", "kiln", aside)
+    machine.run("mv", aside, place)
+    machine.run("kiln", "toolchain", "reload")
+    machine.run("kiln", "toolchain", "remove", added["fingerprint"])
+    assert tritons(machine) == before
+    assert machine.run("find", "/var/lib/kiln/toolchains", "-name", "*triton*").stdout == ""
+
+
+def tritons(machine):
+    listed = map(json.loads, machine.run("kiln", "toolchain", "list", "--json").stdout.splitlines())
+    return [{name: one[name] for name in ("fingerprint", "path")} for one in listed if one.get("name") == "triton"]
+
+
+def owner(machine, path):
+    return machine.run("stat", "-c", "%U", path).stdout.strip()
 
 
 @pytest.mark.slow
