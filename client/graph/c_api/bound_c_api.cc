@@ -27,7 +27,8 @@ Execution ExecutionOf(const kiln_graph_execution& given) {
           .symbols = {given.symbols, given.symbol_count},
           .workspace = given.workspace,
           .workspace_bytes = given.workspace_bytes,
-          .stream = given.stream};
+          .stream = given.stream,
+          .kernels_mark = given.kernels_mark};
 }
 
 absl::Status ExecuteGiven(const kiln_graph_bound& bound, const kiln_graph_execution& given,
@@ -168,6 +169,13 @@ kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
     kiln_graph_execution known{};
     KILN_RETURN_IF_ERROR(Read(execution, known));
     return ExecuteGiven(*bound, known, *next_step);
+  });
+}
+
+kiln_graph_code kiln_graph_bound_get_kernels_mark(const kiln_graph_bound* bound, uint64_t* mark) {
+  return Guarded({bound, mark}, [&] {
+    *mark = bound->bound->KernelsMark();
+    return absl::OkStatus();
   });
 }
 

@@ -62,7 +62,8 @@ struct Execution {
   uint64_t workspace_bytes = 0;
   void* stream = nullptr;
   uint32_t first_step = 0;
-  uint32_t step_count = 0;  // 0: all
+  uint32_t step_count = 0;    // 0: all
+  uint64_t kernels_mark = 0;  // for CheckReplay: KernelsMark() when it was captured
 };
 
 // A plan on a device. Any number of threads may execute it at once.
@@ -108,8 +109,14 @@ class Bound {
     if (code != KILN_GRAPH_OK) return StatusOf(code);
     return next;
   }
+  // A number for the kernels that are set now, which no other bound plan has.
+  [[nodiscard]] uint64_t KernelsMark() const {
+    uint64_t mark = 0;
+    kiln_graph_bound_get_kernels_mark(get(), &mark);
+    return mark;
+  }
   // Before a graph is replayed that captured `captured`, in place of executing `wanted`.
-  // INVALID_ARGUMENT: the name of the first buffer or symbol that is another one.
+  // INVALID_ARGUMENT: the name of the first buffer, symbol, step or kernel that is another one.
   [[nodiscard]] absl::Status CheckReplay(const Execution& captured, const Execution& wanted) const {
     const kiln_graph_execution before = InC(captured);
     const kiln_graph_execution now = InC(wanted);
@@ -150,6 +157,7 @@ class Bound {
     given.workspace = execution.workspace;
     given.workspace_bytes = execution.workspace_bytes;
     given.stream = execution.stream;
+    given.kernels_mark = execution.kernels_mark;
     return given;
   }
 

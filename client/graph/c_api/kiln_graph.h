@@ -227,7 +227,9 @@ typedef struct kiln_graph_execution {
   uint64_t workspace; /* a multiple of 16. The same for all steps, which keep values in it. Two
                          executions at once need two: with one, grid barriers hang the GPU */
   uint64_t workspace_bytes;
-  void* stream; /* as in kiln_launch_config */
+  void* stream;          /* as in kiln_launch_config */
+  uint64_t kernels_mark; /* for kiln_graph_check_replay: kiln_graph_bound_get_kernels_mark when it
+                            was captured; 0: kernels are not compared */
 } kiln_graph_execution;
 
 /* Puts launches on the stream and returns. Ends before an operation of the engine's: `next_step` is
@@ -239,10 +241,17 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_execute(const kiln_graph_bound* bound,
                                                   const kiln_graph_execution* execution,
                                                   uint32_t* next_step);
 
+/* A number for the kernels that are set now. Another bound plan has other numbers, and so has this
+ * one once another artifact is set. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_bound_get_kernels_mark(const kiln_graph_bound* bound,
+                                                                 uint64_t* mark);
+
 /* Before a graph is replayed that captured `captured`, in place of executing `wanted`: a graph has
- * its addresses and sizes for good, so keep the arrays of what was captured. INVALID_ARGUMENT: the
- * name of the first symbol, or buffer of a captured step, that is another one; another workspace
- * where a captured step has a buffer in it. Streams do not count. */
+ * its addresses, sizes and kernels for good, so keep the arrays of what was captured.
+ * INVALID_ARGUMENT: the name of the first symbol, or buffer of a captured step, that is another
+ * one; another workspace where a captured step has a buffer in it; a step that only one of both
+ * launches, up to the first of the engine's behind the captured ones; with `kernels_mark`, a kernel
+ * of a captured step that was set later or in another bound plan. Streams do not count. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_check_replay(const kiln_graph_bound* bound,
                                                        const kiln_graph_execution* captured,
                                                        const kiln_graph_execution* wanted);

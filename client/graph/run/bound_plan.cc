@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <random>
 #include <utility>
@@ -16,6 +17,12 @@ namespace {
 absl::Status FromLaunch(kiln_launch_code code) {
   if (code == KILN_LAUNCH_OK) return absl::OkStatus();
   return absl::Status(static_cast<absl::StatusCode>(code), kiln_launch_error());
+}
+
+// Each bound plan has room for 2^32 marks.
+uint64_t NewMarks() {
+  static std::atomic<uint64_t> plans = 0;
+  return (plans.fetch_add(1, std::memory_order_relaxed) + 1) << 32;
 }
 
 }  // namespace
@@ -32,6 +39,7 @@ BoundPlan::BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_ru
                      int device)
     : symbols_(plan.segment().symbols),
       layout_(std::move(layout)),
+      first_mark_(NewMarks()),
       ticket_(std::random_device()()),
       runtime_(runtime),
       device_(device) {
@@ -76,8 +84,11 @@ absl::Status BoundPlan::CheckIsOurs(size_t kernel) const {
 }
 
 absl::Status BoundPlan::Keep(size_t kernel, kiln_launch_code code, kiln_launch_kernel* opened) {
-  if (code == KILN_LAUNCH_OK) kernels_[kernel].kernel.reset(opened);
-  return FromLaunch(code);
+  if (code != KILN_LAUNCH_OK) return FromLaunch(code);
+  kernels_[kernel].kernel.reset(opened);
+  ++sets_;
+  kernels_[kernel].mark = KernelsMark();
+  return absl::OkStatus();
 }
 
 absl::Status BoundPlan::SetResponse(size_t kernel, std::string_view response) {

@@ -27,6 +27,7 @@ struct Execution {
   uint64_t workspace = 0;
   uint64_t workspace_bytes = 0;
   void* stream = nullptr;
+  uint64_t kernels_mark = 0;  // KernelsMark() when it was captured; 0: CheckReplay compares none
 };
 
 // Set and prepare on one thread. Execute and what only reads may then be called on any number of
@@ -72,10 +73,16 @@ class BoundPlan {
   // misaligned, or written and overlapped by another; a workspace that is missing or too small;
   // more blocks than a grid has.
   [[nodiscard]] absl::Status Execute(const Execution& execution, size_t& next_step) const;
+  // Stands for the kernels that are set now: no other bound plan of the process ever has it, nor
+  // does this one after the next SetArtifact or SetResponse.
+  uint64_t KernelsMark() const { return first_mark_ + sets_; }
   // Before a graph is replayed that captured `captured`, in place of executing `wanted`: a graph
-  // has its addresses and sizes for good. INVALID_ARGUMENT: the name of the first symbol, or buffer
-  // of a captured step, that is another one; another workspace where a captured step has a buffer
-  // in it. The stream does not count.
+  // has its addresses, sizes and kernels for good. INVALID_ARGUMENT: the name of the first symbol,
+  // or buffer of a captured step, that is another one; another workspace where a captured step has
+  // a buffer in it; a step that one of both launches and the other does not; with `kernels_mark`,
+  // a kernel of a captured step that was set behind it, or another bound plan. What `wanted` asks
+  // for behind the first of the engine's steps after the captured ones is for a later Execute. The
+  // stream does not count.
   [[nodiscard]] absl::Status CheckReplay(const Execution& captured, const Execution& wanted) const;
 
  private:
@@ -91,6 +98,7 @@ class BoundPlan {
     uint32_t threads = 0;          // 0: as it was compiled
     bool is_variant = false;
     bool is_dropped = false;
+    uint64_t mark = 0;          // since when it is set
     std::vector<Symbol> parts;  // the ranges of a variant
     std::unique_ptr<kiln_launch_kernel, CloseKernel> kernel;
   };
@@ -143,6 +151,10 @@ class BoundPlan {
   size_t EndOf(const Execution& execution) const;
   // Symbols, and how many addresses and steps there are.
   absl::Status CheckSizes(const Execution& execution) const;
+  absl::Status CheckSteps(const Execution& captured, const Execution& wanted) const;
+  absl::Status CheckKernel(size_t kernel, const Execution& captured) const;
+  absl::Status CheckAddresses(size_t kernel, const Execution& captured,
+                              const Execution& wanted) const;
   absl::Status CheckBuffer(int buffer, const Execution& execution) const;
   absl::Status CheckOverlaps(const Execution& execution) const;
   Range RangeOf(int buffer, const Execution& execution) const;
@@ -170,6 +182,8 @@ class BoundPlan {
   size_t first_own_step_ = 0;  // steps before are the engine's
   std::vector<BoundKernel> kernels_;
   std::string explanation_;
+  const uint64_t first_mark_;
+  uint64_t sets_ = 0;      // of kernels
   const uint32_t ticket_;  // of launches with barriers
   kiln_launch_runtime* const runtime_;
   const int device_;

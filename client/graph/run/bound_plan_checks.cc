@@ -43,25 +43,61 @@ absl::Status BoundPlan::CheckReplay(const Execution& captured, const Execution& 
     return Refused("symbol {} is {}: the graph has captured {}", symbols_[i].name,
                    wanted.symbols[i], captured.symbols[i]);
   }
-  const auto check = [&](size_t kernel) -> absl::Status {
-    for (const int number : kernels_[kernel].buffers) {
-      const auto buffer = static_cast<size_t>(number);
-      if (!layout_.buffers()[buffer].is_external) {
-        if (wanted.workspace == captured.workspace) continue;
-        return Refused("the workspace is at {:#x}: the graph has captured {:#x}", wanted.workspace,
-                       captured.workspace);
-      }
-      const uint64_t address = wanted.buffers[buffer];
-      if (address == captured.buffers[buffer]) continue;
-      return Refused("buffer {} is at {:#x}: the graph has captured {:#x}", NameOf(number), address,
-                     captured.buffers[buffer]);
-    }
-    return absl::OkStatus();
-  };
+  if (absl::Status status = CheckSteps(captured, wanted); !status.ok()) return status;
   for (size_t step = captured.first_step; step < EndOf(captured); ++step) {
     if (steps_[step].is_engines) continue;
-    absl::Status status = ForEachLaunch(steps_[step], captured.symbols, check);
+    absl::Status status = ForEachLaunch(steps_[step], captured.symbols, [&](size_t kernel) {
+      absl::Status checked = CheckKernel(kernel, captured);
+      return checked.ok() ? CheckAddresses(kernel, captured, wanted) : checked;
+    });
     if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::CheckSteps(const Execution& captured, const Execution& wanted) const {
+  // Execute(wanted) comes no further than here.
+  size_t stop = EndOf(captured);
+  while (stop < steps_.size() && !steps_[stop].is_engines) ++stop;
+  const size_t end = std::min(EndOf(wanted), stop);
+  for (size_t step = 0; step < steps_.size(); ++step) {
+    const bool is_captured = step >= captured.first_step && step < EndOf(captured);
+    const bool is_wanted = step >= wanted.first_step && step < end;
+    if (is_captured == is_wanted || steps_[step].is_engines) continue;
+    return Refused("step {} (kernel {}) is {}: the graph has {}", step,
+                   kernels_[steps_[step].first_kernel].entry,
+                   is_wanted ? "to be launched" : "not asked for",
+                   is_wanted ? "not captured it" : "captured it");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::CheckKernel(size_t kernel, const Execution& captured) const {
+  const uint64_t mark = captured.kernels_mark;
+  if (mark == 0) return absl::OkStatus();
+  const std::string& entry = kernels_[kernel].entry;
+  if (mark < first_mark_ || mark > KernelsMark()) {
+    return Refused("kernel {}: the graph has captured that of another bound plan", entry);
+  }
+  if (mark < kernels_[kernel].mark) {
+    return Refused("kernel {} was set after the graph was captured", entry);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::CheckAddresses(size_t kernel, const Execution& captured,
+                                       const Execution& wanted) const {
+  for (const int number : kernels_[kernel].buffers) {
+    const auto buffer = static_cast<size_t>(number);
+    if (!layout_.buffers()[buffer].is_external) {
+      if (wanted.workspace == captured.workspace) continue;
+      return Refused("the workspace is at {:#x}: the graph has captured {:#x}", wanted.workspace,
+                     captured.workspace);
+    }
+    const uint64_t address = wanted.buffers[buffer];
+    if (address == captured.buffers[buffer]) continue;
+    return Refused("buffer {} is at {:#x}: the graph has captured {:#x}", NameOf(number), address,
+                   captured.buffers[buffer]);
   }
   return absl::OkStatus();
 }

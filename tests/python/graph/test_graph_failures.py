@@ -98,6 +98,16 @@ def test_a_replay_with_other_arrays_is_refused_by_name(bound, device):
         assert refused.value.code == "INVALID_ARGUMENT"
 
 
+def test_a_replay_of_another_bound_plans_kernels_is_refused_by_name(bound, device, client, runtime):
+    arrays, entry = tensors(7), gated().kernels[0].entry
+    bound.check_replay(arrays, arrays, stream=device.queue, kernels_mark=bound.kernels_mark)
+    plan = gated()
+    assert plan.compile(client) == []
+    other = plan.bind(0, runtime=runtime)
+    with pytest.raises(kiln.LaunchError, match=f"kernel {entry}: the graph has captured that of another bound plan"):
+        other.check_replay(arrays, arrays, stream=device.queue, kernels_mark=bound.kernels_mark)
+
+
 @pytest.mark.parametrize("symbols", [{"batch": 0}, {"batch": 257}, {"batch": 2**40}, {"batch": "7"}, {"rows": 7}])
 def test_sizes_outside_of_their_range_are_refused(bound, device, symbols):
     with pytest.raises(kiln.LaunchError, match="batch|rows"):

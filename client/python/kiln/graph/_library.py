@@ -35,7 +35,7 @@ Buffer = _struct("Buffer", value=c_int32, role=c_uint32, is_external=c_uint32, i
 View = _struct("View", value=c_int32, base=c_int32, rank=c_uint32, offset=c_char_p, strides=POINTER(c_char_p))
 Execution = _struct("Execution", first_step=c_uint32, step_count=c_uint32, buffer_count=c_uint32, buffers=POINTER(c_uint64),
                     symbols=POINTER(c_int64), symbol_count=c_uint32, reserved=c_uint32, workspace=c_uint64, workspace_bytes=c_uint64,
-                    stream=c_void_p)
+                    stream=c_void_p, kernels_mark=c_uint64)
 OBSERVED_SIZES = 32
 Observed = _struct("Observed", size_count=c_uint32, executions=c_uint64, range=Symbol, sizes=c_int64 * OBSERVED_SIZES,
                    counts=c_uint64 * OBSERVED_SIZES)
@@ -72,6 +72,7 @@ _FUNCTIONS = {
     "bound_observe": (c_void_p,),
     "bound_get_observed": (c_void_p, c_uint32, c_void_p),
     "execute": (c_void_p, c_void_p, c_void_p),
+    "bound_get_kernels_mark": (c_void_p, c_void_p),
     "check_replay": (c_void_p, c_void_p, c_void_p),
 }
 _CLOSES = ("segment_close", "plan_close", "bound_close")

@@ -133,15 +133,27 @@ class BoundPlan:
             first = self._launch(first, known, numbers, handle, workspace, kept)
         return known
 
+    @property
+    def kernels_mark(self) -> int:
+        """A number for the kernels of this bound plan, which no other one has."""
+        mark = ctypes.c_uint64()
+        c.library().launch("bound_get_kernels_mark", self._handle, ctypes.byref(mark))
+        return mark.value
+
     def check_replay(self, captured: "Mapping[str, Any]", arrays: "Mapping[str, Any]", *, symbols: "Optional[Mapping[str, int]]" = None,
-                     stream: Any = None) -> None:
-        """Before a CUDA graph is replayed that captured execute(captured), in place of execute(arrays): a graph has its addresses and
-        sizes for good. Its workspace has to be there still. LaunchError: the name of the first array or symbol that is another one."""
+                     stream: Any = None, kernels_mark: int = 0) -> None:
+        """Before a CUDA graph is replayed that captured execute(captured), in place of execute(arrays): a graph has its addresses, sizes
+        and kernels for good. Its workspace has to be there still.
+
+        kernels_mark: that of the bound plan that was captured; 0: kernels are not compared. LaunchError: the name of the first array,
+        symbol or kernel that is another one.
+        """
         if self._kernel is None:
             return  # no launch was captured
         handle = self._stream(stream)
         kept: "List[Any]" = []
         both = [self._execution(0, one, self._sizes(one, symbols or {}), handle, kept) for one in (captured, arrays)]
+        both[0].kernels_mark = kernels_mark
         c.library().launch("check_replay", self._handle, *(ctypes.byref(one) for one in both))
 
     # --- Kernels ---

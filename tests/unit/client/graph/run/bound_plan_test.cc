@@ -125,6 +125,50 @@ TEST_F(BoundPlanTest, AReplayWithOtherBuffersOrSizesIsRefusedByName) {
               HasSubstr("addresses are given, there are"));
 }
 
+TEST_F(BoundPlanTest, AReplayOfOtherStepsIsRefusedByName) {
+  Load();
+  const std::string third = plan_.kernels()[2].kernel.entry;
+  Execution captured = Whole();
+  captured.steps = 2;
+  EXPECT_EQ(bound_->CheckReplay(captured, Whole()).message(),
+            "step 2 (kernel " + third + ") is to be launched: the graph has not captured it");
+  Execution wanted = Whole();
+  wanted.steps = 2;
+  EXPECT_TRUE(bound_->CheckReplay(captured, wanted).ok());
+  captured.steps = 3;
+  EXPECT_EQ(bound_->CheckReplay(captured, wanted).message(),
+            "step 2 (kernel " + third + ") is not asked for: the graph has captured it");
+  wanted.first_step = 1;
+  EXPECT_THAT(bound_->CheckReplay(captured, wanted).message(), HasSubstr("step 0 (kernel "));
+}
+
+TEST_F(BoundPlanTest, AReplayOfAKernelThatWasSetAnewIsRefusedByName) {
+  Load();
+  Execution captured = Whole();
+  captured.steps = 2;
+  captured.kernels_mark = bound_->KernelsMark();
+  const Execution wanted = captured;
+  SetArtifact(2);  // of another step
+  EXPECT_TRUE(bound_->CheckReplay(captured, wanted).ok());
+  SetArtifact(1);
+  EXPECT_EQ(bound_->CheckReplay(captured, wanted).message(),
+            "kernel " + plan_.kernels()[1].kernel.entry + " was set after the graph was captured");
+}
+
+TEST_F(BoundPlanTest, AReplayOfAnotherBoundPlansKernelsIsRefusedByName) {
+  Load();
+  const uint64_t before = bound_->KernelsMark();
+  Bind();  // as after a compile that failed and another compiler's kernels
+  Load();
+  for (const uint64_t mark : {before, bound_->KernelsMark() + (uint64_t{1} << 32)}) {
+    Execution captured = Whole();
+    captured.kernels_mark = mark;
+    EXPECT_EQ(bound_->CheckReplay(captured, Whole()).message(),
+              "kernel " + plan_.kernels()[0].kernel.entry +
+                  ": the graph has captured that of another bound plan");
+  }
+}
+
 TEST_F(BoundPlanTest, AStreamCapturesIt) {
   Load();
   void* const stream = &symbols_;

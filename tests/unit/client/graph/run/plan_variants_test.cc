@@ -62,6 +62,18 @@ TEST_F(VariantTest, WithoutAVariantTheWholeRangesKernelDoesItsWork) {
   EXPECT_EQ(LaunchedAt(320), 1u);
 }
 
+TEST_F(VariantTest, AReplayIsRefusedOnceAVariantWouldBeLaunched) {
+  SetArtifact(1);
+  symbols_ = {320};
+  Execution captured = Whole();
+  captured.kernels_mark = bound_->KernelsMark();
+  SetArtifact(0);
+  EXPECT_EQ(bound_->CheckReplay(captured, Whole()).message(),
+            "kernel " + plan_.kernels()[0].kernel.entry + " was set after the graph was captured");
+  symbols_ = {321};  // the whole range's kernel, as before
+  EXPECT_TRUE(bound_->CheckReplay(captured, Whole()).ok());
+}
+
 TEST_F(VariantTest, AVariantThatNoCompilerCompilesIsDropped) {
   EXPECT_TRUE(absl::IsNotFound(plan_.UseNextCompiler(0, "it crashed")));
   EXPECT_EQ(plan_.StepOf(0), -1);
