@@ -51,6 +51,10 @@ struct PlanOptions {
   bool splits_ranges = true;  // makes kernels for parts of the symbols' ranges, where that pays
   // "always": small sections become one kernel with grid barriers; "never"; "": where it is faster.
   std::string barriers = "";
+  // Not null: gets a line, with `log_data`, for each choice of a compiler, also while a compile
+  // that failed is turned over to the next one.
+  void (*log)(void* log_data, const char* line) = nullptr;
+  void* log_data = nullptr;
 };
 
 // One run of steps.
@@ -183,6 +187,8 @@ class Plan {
     given.no_splits = options.splits_ranges ? 0 : 1;
     given.takes_views = options.takes_views ? 1 : 0;
     if (!options.barriers.empty()) given.barriers = options.barriers.c_str();
+    given.log = options.log;
+    given.log_data = options.log_data;
     kiln_graph_plan* opened = nullptr;
     const auto code = kiln_graph_plan_open(segment.get(), &given, &opened);
     if (code != KILN_GRAPH_OK) return StatusOf(code);

@@ -74,6 +74,11 @@ typedef struct kiln_graph_plan_options {
   uint32_t takes_views;          /* not 0: kiln_graph_plan_get_view tells outputs that are views */
   const char* barriers; /* "always": small sections become one kernel with grid barriers; "never";
                            "score", NULL: where that is faster */
+  /* Not NULL: is called with a line, without its end, for each choice of a compiler: by
+   * kiln_graph_plan_open and kiln_graph_plan_use_next_compiler, on their thread. It throws nothing,
+   * and calls no function of the plan. */
+  void (*log)(void* log_data, const char* line);
+  void* log_data;
 } kiln_graph_plan_options;
 
 /* INVALID_ARGUMENT: the segment or an option, by name. UNIMPLEMENTED: the forced compiler cannot

@@ -62,6 +62,13 @@ absl::StatusOr<CompileConfig> CompileConfigOf(const kiln_graph_plan_options& opt
   return config;
 }
 
+ChoiceLog LogOf(const kiln_graph_plan_options& options) {
+  if (options.log == nullptr) return nullptr;
+  return [log = options.log, data = options.log_data](const std::string& line) {
+    log(data, line.c_str());
+  };
+}
+
 const char* KindOf(Language language) {
   switch (language) {
     case Language::kTritonIr:
@@ -110,7 +117,7 @@ kiln_graph_code kiln_graph_plan_open(const kiln_graph_segment* segment,
     KILN_ASSIGN_OR_RETURN(auto plan_config, PlanConfigOf(known));
     KILN_ASSIGN_OR_RETURN(auto compile_config, CompileConfigOf(known));
     KILN_ASSIGN_OR_RETURN(auto made, KernelPlan::Make(segment->segment, std::move(plan_config),
-                                                      std::move(compile_config)));
+                                                      std::move(compile_config), LogOf(known)));
     *plan = new kiln_graph_plan{.plan = std::move(made)};
     return absl::OkStatus();
   });

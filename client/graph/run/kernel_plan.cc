@@ -9,7 +9,7 @@
 namespace kiln::graph {
 
 absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_config,
-                                            CompileConfig compile_config) {
+                                            CompileConfig compile_config, ChoiceLog log) {
   auto plan = MakePlan(segment, plan_config);
   if (!plan.ok()) return plan.status();
   GroupSections(segment, plan_config, compile_config, *plan);
@@ -19,9 +19,11 @@ absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_con
   made.segment_ = std::move(segment);
   made.plan_config_ = std::move(plan_config);
   made.compile_config_ = std::move(compile_config);
+  made.log_ = std::move(log);
   made.plan_ = *std::move(plan);
   made.kernels_ = *std::move(kernels);
   made.AddSteps();
+  made.LogChoices(0);
   return made;
 }
 
@@ -64,12 +66,27 @@ std::string KernelPlan::Explanation() const {
     for (int i = step.first_kernel; i < step.first_kernel + step.kernels; ++i) {
       const PlannedKernel& kernel = kernels_[static_cast<size_t>(i)];
       if (kernel.is_dropped) continue;
-      text += fmt::format("kernel {} of section {}, {}, by {}: {}\n", i, kernel.section,
-                          kernel.kernel.entry, NameOf(kernel.compiler), kernel.why);
+      text += ChoiceOf(static_cast<size_t>(i)) + '\n';
       if (!kernel.split.empty()) text += fmt::format("  for {}\n", kernel.split);
     }
   }
   return text;
+}
+
+std::string KernelPlan::ChoiceOf(size_t kernel) const {
+  const PlannedKernel& chosen = kernels_[kernel];
+  return fmt::format("kernel {} of section {}, {}, by {}: {}", kernel, chosen.section,
+                     chosen.kernel.entry, NameOf(chosen.compiler), chosen.why);
+}
+
+void KernelPlan::Log(const std::string& line) const {
+  if (log_) log_(fmt::format("{} for {}: {}", segment_.name, compile_config_.target, line));
+}
+
+void KernelPlan::LogChoices(size_t first_kernel) const {
+  for (size_t kernel = first_kernel; log_ && kernel < kernels_.size(); ++kernel) {
+    if (StepOf(static_cast<int>(kernel)) >= 0) Log(ChoiceOf(kernel));
+  }
 }
 
 absl::Status KernelPlan::UseNextCompiler(int kernel, std::string_view why) {
@@ -79,17 +96,25 @@ absl::Status KernelPlan::UseNextCompiler(int kernel, std::string_view why) {
         fmt::format("kernel {} ({}): it need not be compiled", kernel, planned.kernel.entry));
   }
   if (planned.group >= 0) {
+    const size_t first = kernels_.size();
+    Log(fmt::format("kernel {} is separated into its sections: {}", planned.kernel.entry, why));
     absl::Status status = SeparateGroup(segment_, plan_, kernels_, static_cast<size_t>(kernel),
                                         compile_config_, plan_config_, why);
     AddSteps();
+    LogChoices(first);
     return status;
   }
   absl::Status next = graph::UseNextCompiler(planned, compile_config_, why);
-  if (absl::IsNotFound(next) && !planned.split.empty()) {
+  const std::string reason(next.message());
+  if (next.ok()) {
+    Log(ChoiceOf(static_cast<size_t>(kernel)));
+  } else if (absl::IsNotFound(next) && !planned.split.empty()) {
     planned.is_dropped = true;
+    Log(fmt::format("kernel {} ({}) is dropped: {}", planned.kernel.entry, planned.split, reason));
   } else if (absl::IsNotFound(next)) {
-    GiveToEngine(plan_, {{planned.section, std::string(next.message())}});
+    GiveToEngine(plan_, {{planned.section, reason}});
     AddSteps();
+    Log(fmt::format("section {} is the engine's: {}", planned.section, reason));
   }
   return next;
 }

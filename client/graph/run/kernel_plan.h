@@ -1,6 +1,7 @@
 // A plan with the kernels that carry it out on one target: what is compiled, bound and executed.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,13 +24,19 @@ struct KernelStep {
   int kernels = 0;
 };
 
+// Receives a line, without its end, for each choice of a compiler, and for what no compiler is left
+// for.
+using ChoiceLog = std::function<void(const std::string& line)>;
+
 // One thread at a time may change it. Kernels keep their numbers.
 class KernelPlan {
  public:
   // INVALID_ARGUMENT: the segment, or what the configuration names. UNIMPLEMENTED: the forced
   // compiler cannot write a kernel.
+  // `log` is called here and by UseNextCompiler.
   [[nodiscard]] static absl::StatusOr<KernelPlan> Make(Segment segment, PlanConfig plan_config,
-                                                       CompileConfig compile_config);
+                                                       CompileConfig compile_config,
+                                                       ChoiceLog log = nullptr);
 
   const Segment& segment() const { return segment_; }
   const Plan& plan() const { return plan_; }
@@ -50,10 +57,15 @@ class KernelPlan {
  private:
   KernelPlan() = default;
   void AddSteps();
+  // "kernel 3 of section 1, kiln_add_3, by ptx: no loop: ...".
+  std::string ChoiceOf(size_t kernel) const;
+  void Log(const std::string& line) const;
+  void LogChoices(size_t first_kernel) const;
 
   Segment segment_;
   PlanConfig plan_config_;
   CompileConfig compile_config_;
+  ChoiceLog log_;
   Plan plan_;
   std::vector<PlannedKernel> kernels_;
   std::vector<KernelStep> steps_;

@@ -21,6 +21,22 @@ def test_without_a_toolchain_operations_are_the_engines(client):
     assert "toolchain" in plan.steps[0].reason
 
 
+def test_each_choice_of_a_compiler_is_logged(caplog):
+    with caplog.at_level("INFO", logger="kiln.graph"):
+        plan = normalized_rows().plan("cuda:90", keeps_small_sections=True)
+        kernel, = plan.kernels
+        assert caplog.messages == [f"rows for cuda:90: kernel 0 of section 0, {kernel.entry}, by triton: {kernel.why}"]
+        assert plan.use_next_compiler(kernel, "it crashed")
+        assert caplog.messages[1].endswith("by cuda: CUDA C++ can express every program, since others cannot: triton: it crashed")
+        assert not plan.use_next_compiler(plan.kernels[0], "it crashed")
+        assert caplog.messages[2:] == ["rows for cuda:90: section 0 is the engine's: cuda: it crashed"]
+
+
+def test_no_choice_is_logged_unless_one_asks(caplog):
+    normalized_rows().plan("cuda:90", keeps_small_sections=True)
+    assert caplog.messages == []
+
+
 def test_two_failures_of_one_text_skip_no_compiler():
     """A compile and a preload at once get the failure of the same text."""
     plan = normalized_rows().plan("cuda:90", keeps_small_sections=True)

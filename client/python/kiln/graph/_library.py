@@ -24,7 +24,8 @@ Operation = _struct("Operation", input_count=c_uint32, name=c_char_p, inputs=POI
                     output_count=c_uint32, reserved=c_uint32, attributes=c_char_p, kept_because=c_char_p)
 SegmentInfo = _struct("SegmentInfo", symbols=c_uint32, values=c_uint32, operations=c_uint32, name=c_char_p)
 PlanOptions = _struct("PlanOptions", fast_math=c_uint32, target=c_char_p, compilers=c_char_p, forced=c_char_p, off=c_char_p,
-                      keeps_small_sections=c_uint32, no_fusion=c_uint32, no_splits=c_uint32, takes_views=c_uint32, barriers=c_char_p)
+                      keeps_small_sections=c_uint32, no_fusion=c_uint32, no_splits=c_uint32, takes_views=c_uint32, barriers=c_char_p,
+                      log=c_void_p, log_data=c_void_p)
 PlanInfo = _struct("PlanInfo", steps=c_uint32, kernels=c_uint32, buffers=c_uint32, views=c_uint32, reserved=c_uint32)
 Step = _struct("Step", is_engines=c_uint32, operation=c_int32, first_kernel=c_uint32, kernel_count=c_uint32, reserved=c_uint32,
                reason=c_char_p)

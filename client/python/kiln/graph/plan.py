@@ -1,6 +1,7 @@
 """Plans: what becomes of a segment on one target."""
 
 import ctypes
+import logging
 import os
 import threading
 import weakref
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
     from kiln.graph.segment import Segment
     from kiln.graph.value import Operation
     from kiln.launch import Runtime
+
+_LOG = logging.getLogger("kiln.graph")
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+def _log_line(_: Any, line: bytes) -> None:
+    _LOG.info("%s", c.text_of(line))
+
+
+def choice_log() -> Optional[int]:
+    """What the library calls for each choice of a compiler, where the logger kiln.graph takes lines of level INFO."""
+    return ctypes.cast(_log_line, ctypes.c_void_p).value if _LOG.isEnabledFor(logging.INFO) else None
 
 
 @dataclass(frozen=True)

@@ -176,16 +176,19 @@ class Segment:
             ranges, where that pays.
         barriers: "always": small sections become one kernel with grid barriers between them; "never"; "score": where that is faster.
 
+        The logger "kiln.graph" gets a line of level INFO for each choice of a compiler.
+
         InvalidArgumentError: what is wrong with the segment (a cycle, a size that overflows, ...) or with an option. An operation that
         nothing lowers is no error: it is a step of the engine's.
         """
-        from kiln.graph.plan import Plan
+        from kiln.graph.plan import Plan, choice_log
         options = c.PlanOptions(target=_validate.c_text(target, "target"), compilers=_names(compilers, "compilers"),
                                 forced=_validate.c_text(forced, "forced") or None, off=_names(off, "off"),
                                 fast_math=_validate.flag(fast_math, "fast_math"), no_fusion=not _validate.flag(fuses, "fuses"),
                                 keeps_small_sections=_validate.flag(keeps_small_sections, "keeps_small_sections"),
                                 no_splits=not _validate.flag(splits_ranges, "splits_ranges"),
-                                takes_views=_validate.flag(takes_views, "takes_views"), barriers=_validate.c_text(barriers, "barriers"))
+                                takes_views=_validate.flag(takes_views, "takes_views"), barriers=_validate.c_text(barriers, "barriers"),
+                                log=choice_log())
         return Plan(self, target, options)
 
     def _value(self, name: str, type: str, shape: Sequence[Extent], strides: Optional[Sequence[Extent]], role: int,

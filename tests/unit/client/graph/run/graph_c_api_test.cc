@@ -328,4 +328,22 @@ TEST_F(GraphCApiTest, AKernelWithoutACompilerLeftBelongsToTheEngine) {
   EXPECT_EQ(kernel.step, -1);
 }
 
+TEST_F(GraphCApiTest, EachChoiceOfACompilerIsALineOfTheLog) {
+  OpenGated();
+  std::vector<std::string> lines;
+  kiln_graph_plan_options options{};
+  options.size = sizeof options;
+  options.target = "spirv:1.2";
+  options.log = [](void* data, const char* line) {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(line);
+  };
+  options.log_data = &lines;
+  ASSERT_EQ(kiln_graph_plan_open(segment_, &options, &plan_), KILN_GRAPH_OK) << kiln_graph_error();
+  ASSERT_EQ(kiln_graph_plan_use_next_compiler(plan_, 0, "clang crashed"), KILN_GRAPH_NOT_FOUND);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], HasSubstr("gated for spirv:1.2: kernel 0 of section 0, "));
+  EXPECT_THAT(lines[0], HasSubstr(", by opencl: OpenCL C alone makes code for spirv"));
+  EXPECT_EQ(lines[1], "gated for spirv:1.2: section 0 is the engine's: opencl: clang crashed");
+}
+
 }  // namespace
