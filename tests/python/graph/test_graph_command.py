@@ -142,7 +142,7 @@ def segment_of_all_types():
 
 
 def test_every_type_of_section_has_a_case():
-    table = (ROOT / "client/graph/plan/section_type.cc").read_text()
+    table = (ROOT / "client/graph/sections/section_types.cc").read_text()
     assert sorted(SECTIONS) == sorted(re.findall(r'\{Type::k\w+, "(\w+)"', table))
 
 
