@@ -742,6 +742,20 @@ def graph_cold_compile(setting):
             Row("graph-warm-compile", ratios(following), None, "lower", "the same of the next kernel: both kinds of workers are there", kernels=1)]
 
 
+def graph_recompute(setting):
+    """What CostModel::recompute_max stands on, by Intel's OpenCL runtime for CPUs."""
+    root = setting.folder / "graph-recompute"
+    opencl = subprocess.run([HERE.parent / "opencl_environment"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    daemon = setting.start_daemon(root, "toolchain.directories=/usr")
+    environment = {**setting.env, "PYTHONPATH": str(setting.binaries.parent / "python"), "KILN_ROOT": str(root), "OCL_ICD_VENDORS": f"{opencl}/vendors"}
+    printed = subprocess.run([sys.executable, HERE / "graph_recompute.py"], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    daemon.terminate()
+    daemon.wait(60)
+    return [Row(f"graph-recompute-{columns}", ratios(times), None, "lower",
+                "processor time of a kernel for 4096 sigmoids and one for their product; of one kernel, which computes each sigmoid "
+                f"{columns} times") for columns, times in json.loads(printed).items() if columns in ("16", "64", "256")]
+
+
 def jax_execute(setting):
     """What XLA's handler takes besides libkiln_launch, over the stand-in driver: reading the call's frame and its buffers."""
     printed = subprocess.run([setting.binaries / "jax_benchmark"], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -1060,6 +1074,7 @@ GROUPS = {
     ("graph-plan", "graph-ptx-template"): graph,
     ("graph-lookup",): graph_lookup,
     ("graph-cold-compile", "graph-warm-compile"): graph_cold_compile,
+    ("graph-recompute-16", "graph-recompute-64", "graph-recompute-256"): graph_recompute,
     ("jax-import",): jax_import,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
     ("tuned-second",): tuned_second,

@@ -31,7 +31,13 @@ struct CostModel {
   double factor_loads_max = 2.5;
   // A launch costs about 2.5 µs (docs/gpu-results.md, python-launch), in which 4.8 TB/s move 12 MB.
   double launch_bytes = 12e6;
-  // A producer is never computed more often than this for each of its elements.
+  // A producer of several operations is never computed more often than this for each of its
+  // elements: `work` takes the arithmetic for all that it costs, and a small producer's launch is
+  // worth a lot of that. 4096 sigmoids may be computed 4000 times in the 2.5 us of a launch on an
+  // H200, and Triton computes a factor once for a tile of 64 to 256 columns. Where nothing is that
+  // parallel, on a CPU by OpenCL, a product that computes them for each column takes 0.87 of the
+  // processor time that it takes with a kernel for them at 4 columns, 1.0 at 16, 1.2 at 64 and at
+  // 256, 1.1 at 1024 (tests/benchmarks, graph-recompute). So 64 costs a fifth at most.
   double recompute_max = 64;
   // A chain under this many elements, or of one operation, is not worth a kernel of its own: a
   // million f32, read and written once, are 8 MB, less than a launch is worth.

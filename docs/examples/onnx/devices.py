@@ -64,8 +64,8 @@ class Cuda:
         """A copy of an array, with its shape."""
         array = np.ascontiguousarray(array)
         address = self.allocate(array.nbytes)
-        self._driver("cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(array.ctypes.data),
-                     ctypes.c_size_t(array.nbytes))
+        self._driver("cuMemcpyHtoD_v2", ctypes.c_uint64(address),
+                     ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
         return kiln.graph.TensorAddress(address, array.shape)
 
     def get(self, tensor, type_):
@@ -102,8 +102,11 @@ class OpenCl:
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
         return kiln.graph.TensorAddress(address, array.shape)
 
-    def get(self, tensor, type_):
+    def finish(self):
         self._driver("clFinish", ctypes.c_void_p(self.stream))
+
+    def get(self, tensor, type_):
+        self.finish()
         array = np.empty(tensor.shape, type_)
         ctypes.memmove(array.ctypes.data, tensor.address, array.nbytes)
         return array

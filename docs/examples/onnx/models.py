@@ -15,7 +15,7 @@ class Builder:
         self.last = "x"
 
     def weight(self, *shape):
-        """The name of a constant: biases and scales are positive, matrices have rows of length 1."""
+        """The name of a constant. Scales and biases are positive, matrices keep the variance."""
         if len(shape) == 1:
             return self._constant(self._random.uniform(0.1, 0.5, shape).astype(np.float32))
         matrix = self._random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
