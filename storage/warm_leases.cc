@@ -35,7 +35,10 @@ bool WarmLeases::Lease(uid_t uid, const Digest& key, uint64_t bytes) {
   if (Renew(key)) return true;
   const MutexLock lock(mutex_);
   if (!HasRoom(uid, bytes)) EraseEnded();
-  if (!HasRoom(uid, bytes)) return false;
+  if (!HasRoom(uid, bytes)) {
+    refused_.Add(1);
+    return false;
+  }
   Add(key, {uid, bytes, NextEnd()});
   has_changed_ = true;
   return true;

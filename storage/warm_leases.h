@@ -95,6 +95,9 @@ class WarmLeases final : public ArtifactListener {
   // No lease ends earlier.
   int64_t earliest_end_unix_ms_ KILN_GUARDED_BY(mutex_) = INT64_MAX;
 
+  Counter refused_{"leases_refused",
+                   "Artifacts that a warm or an import got and that were not leased, since the "
+                   "leases of their user, or of all, have their share."};
   Gauge entries_gauge_{"leased", "Artifacts that a warm or an import has leased.", [this] {
                          const MutexLock lock(mutex_);
                          return entries_.size();

@@ -7,6 +7,7 @@
 
 #include "tests/testing/artifacts.h"
 #include "tests/testing/fake_clock.h"
+#include "tests/testing/metric_growth.h"
 #include "tests/testing/temp_directory.h"
 
 namespace kiln {
@@ -49,12 +50,14 @@ TEST_F(WarmLeasesTest, ALeaseEndsAfterItsTimeUnlessItIsRenewed) {
 }
 
 TEST_F(WarmLeasesTest, AUserLeasesNoMoreThanAShareAndTakesNobodysShare) {
+  const MetricGrowth growth;
   leases_->Lease(kAlice, MadeKey("a"), 60);
   leases_->Lease(kAlice, MadeKey("too much for Alice"), 50);
   leases_->Lease(kBob, MadeKey("b"), 80);
   leases_->Lease(kBob, MadeKey("too much for all"), 20);
   EXPECT_TRUE(Holds("a") && Holds("b"));
   EXPECT_FALSE(Holds("too much for Alice") || Holds("too much for all"));
+  EXPECT_EQ(growth.Of("leases_refused"), 2);
 }
 
 TEST_F(WarmLeasesTest, AUserLeasesNoMoreArtifactsThanAShareOfThem) {
