@@ -382,6 +382,8 @@ absl::Status DiscoveredToolchains::NoneSelected(std::string_view wanted,
   std::string next;
   if (IsInstallable(selector.name()) && IsRelease(selector.version())) {
     next = fmt::format("; {}", InstallHint(selector.name(), selector.version()));
+  } else if (selector.name() == kPtxas) {
+    next = "; kiln toolchain add ptxas --path DIR adds the one that is installed in DIR";
   }
   return FailedPrecondition("no toolchain here is \"{}\"; there are {}{}",
                             ShortAscii(wanted, limits::kDecisionNameBytesMax), here, next);

@@ -291,6 +291,21 @@ def test_a_kernel_that_needs_too_much_shared_memory_does_not_compile_and_the_dae
         assert "shared data" in told.out and "--timeout" not in told.error, told
 
 
+def test_an_absent_toolchain_is_named_with_the_way_to_add_it(recorded, kiln, daemon, tmp_path):
+    first, *_, origin = objects(kiln("manifest", "show", recorded[0], "--json"))
+    lines, path = tmp_path / "absent.jsonl", tmp_path / "absent.kiln"
+    lines.write_text("".join(json.dumps(one) + "\n" for one in (
+        {**first, "name": "gone", "toolchain": "ab" * 32}, {**first, "name": "wrong", "ptxas": "ptxas==99.0.0"}, first, origin)))
+    assert kiln("manifest", "merge", lines, "-o", path).returncode == 0
+    added = "recorded with another build of Triton 3.6.0, which the daemon does not have; 'kiln toolchain add triton --path DIR'"
+    warmed = daemon.kiln("warm", path)
+    assert warmed.code == 1 and added in warmed.error and "kiln toolchain add ptxas --path DIR" in warmed.error, warmed
+    for command in ("warm", "--status"), ("wait", "--timeout", "1s"):
+        told = daemon.kiln(*command, path)
+        assert told.code == 1 and told.out.startswith("partial: 1 of 3 kernels stored\n") and "does not compile" not in told.out, told
+        assert f"missing: gone for cuda:90: {added}" in told.out and "missing: wrong for cuda:90: the ptxas: no toolchain here is " in told.out, told
+
+
 def test_many_wait_while_the_daemon_restarts_and_one_warms(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:

@@ -40,7 +40,7 @@ struct Item {
   std::string file;         // the name under which it is written; "" where nothing is
   bool is_foreign = false;  // recorded: for this target the job makes another Triton IR
   SteadyTime sent;
-  std::string ptxas;                          // as the daemon was told
+  NamedCompilers compilers;                   // as the daemon was told
   std::vector<std::string> sass_stages;       // what was asked for, where "sass" is among it
   std::optional<v1::CompileRequest> request;  // where it asked for the cache alone
 
@@ -141,7 +141,7 @@ class Batch {
         next_(std::move(next)),
         options_(options),
         call_(session.Call()),
-        ptxas_namer_(client, call_),
+        absent_compilers_(client, call_),
         table_(console_, {{"KERNEL", false, /*is_elastic=*/true},
                           {"TARGET"},
                           {"OUTCOME"},
@@ -195,8 +195,8 @@ class Batch {
       Item item = Describe(*named);
       const absl::Status status = TakeSass(named->request, item);
       if (status.ok()) {
+        item.compilers = NamedCompilers::Of(*named);
         request = *std::move(named->request);
-        item.ptxas = request.ptxas();
         if (request.cache_policy() == v1::CACHE_POLICY_ONLY_IF_CACHED) item.request = request;
         sent_.emplace(sent_count_++, std::move(item));
         return true;
@@ -228,7 +228,7 @@ class Batch {
     const auto found = sent_.extract(index);
     Item& item = found.mapped();
     if (!answer.ok()) {
-      answer = ptxas_namer_.Annotated(answer.status(), item.ptxas);
+      answer = absent_compilers_.Annotated(answer.status(), item.compilers);
     } else if (!item.sass_stages.empty()) {
       const absl::Status added = AddSass(**nvdisasm_, item.sass_stages, *answer);
       if (!added.ok()) answer = added;
@@ -368,7 +368,7 @@ class Batch {
   const NamedRequestSource next_;
   const BatchOptions& options_;
   CallOptions call_;
-  PtxasNamer ptxas_namer_;
+  AbsentCompilers absent_compilers_;
   Table table_;
   Progress progress_;
   FileNames names_{"index"};

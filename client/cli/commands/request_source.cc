@@ -266,15 +266,19 @@ absl::StatusOr<NamedRequestSource> OpenRequests(const std::vector<std::string>& 
   }
   // Recorded requests name the compiler that they were recorded with. What compiles other kinds
   // does not take its place.
-  return Changed(OfShard(Chained(std::move(sources)), shard),
-                 [toolchain = shape.request.toolchain(),
-                  ptxas = shape.request.ptxas()](v1::CompileRequest& request) {
-                   request.clear_stages();
-                   if (!toolchain.empty() && !IsForOtherKinds(toolchain, request.source().kind())) {
-                     request.set_toolchain(toolchain);
-                   }
-                   if (!ptxas.empty() && !request.ptxas().empty()) request.set_ptxas(ptxas);
-                 });
+  return [next = OfShard(Chained(std::move(sources)), shard), toolchain = shape.request.toolchain(),
+          ptxas = shape.request.ptxas()] {
+    auto named = next();
+    if (!named.has_value() || !named->request.ok()) return named;
+    v1::CompileRequest& request = *named->request;
+    request.clear_stages();
+    if (!toolchain.empty() && !IsForOtherKinds(toolchain, request.source().kind())) {
+      request.set_toolchain(toolchain);
+      named->recorded.triton.clear();
+    }
+    if (!ptxas.empty() && !request.ptxas().empty()) request.set_ptxas(ptxas);
+    return named;
+  };
 }
 
 std::optional<uint64_t> CountRequests(const std::vector<std::string>& files,

@@ -15,6 +15,7 @@
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/output/ticker.h"
+#include "client/cli/requests/ptxas_selector.h"
 #include "client/rpc/client.h"
 #include "storage/base/mutex.h"
 
@@ -73,8 +74,8 @@ class Warmth {
         CannotRun(OpenRequests(question_.files, question_.shape, question_.shard)));
     uint64_t position = 0;
     uint64_t sent = 0;
-    // Position and name, by index; of what has no answer yet.
-    std::map<uint64_t, std::pair<uint64_t, std::string>> under_way;
+    AbsentCompilers absent(client, call);
+    std::map<uint64_t, Asked> under_way;  // by index; what has no answer yet
     const auto next = [&](v1::CompileRequest& request) {
       while (auto named = source()) {
         const MutexLock lock(mutex_);
@@ -88,12 +89,12 @@ class Warmth {
           Fail(at, named->name, named->request.status());
           continue;
         }
-        std::string name =
-            fmt::format("{} for {}", named->name, TargetName(named->request->target()));
+        under_way[sent++] = {
+            at, fmt::format("{} for {}", named->name, TargetName(named->request->target())),
+            NamedCompilers::Of(*named)};
         request = *std::move(named->request);
         request.set_cache_policy(v1::CACHE_POLICY_ONLY_IF_CACHED);
         request.set_priority(v1::PRIORITY_BACKGROUND);
-        under_way[sent++] = {at, std::move(name)};
         return true;
       }
       return false;
@@ -105,8 +106,9 @@ class Warmth {
         client.CompileMany(next,
                            [&](uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
                              const MutexLock lock(mutex_);
-                             const auto [at, name] = std::move(under_way.extract(index).mapped());
-                             const absl::Status status = Note(at, name, answer.status());
+                             const Asked asked = std::move(under_way.extract(index).mapped());
+                             const absl::Status status =
+                                 Note(asked, absent.Annotated(answer.status(), asked.compilers));
                              if (failed.ok()) failed = status;
                            },
                            {.call = options});
@@ -159,22 +161,34 @@ class Warmth {
   }
 
  private:
-  absl::Status Note(uint64_t at, const std::string& name, const absl::Status& answer)
-      KILN_REQUIRES(mutex_) {
+  struct Asked {
+    uint64_t at = 0;  // its position
+    std::string name;
+    NamedCompilers compilers;
+  };
+
+  static std::string WithReason(const std::string& name, const absl::Status& why) {
+    return fmt::format("{}: {}", name, Message(why).substr(0, Message(why).find('\n')));
+  }
+
+  absl::Status Note(const Asked& asked, const absl::Status& answer) KILN_REQUIRES(mutex_) {
     if (IsOfTheMoment(answer)) return answer;
-    SetMissing(at, absl::IsNotFound(answer));
+    // With a toolchain that is added, it may be compiled.
+    const bool has_no_toolchain = absl::IsFailedPrecondition(answer);
+    SetMissing(asked.at, absl::IsNotFound(answer) || has_no_toolchain);
     if (absl::IsNotFound(answer)) {
-      missing_names_.Add(at, name);
+      missing_names_.Add(asked.at, asked.name);
+    } else if (has_no_toolchain) {
+      missing_names_.Add(asked.at, WithReason(asked.name, answer));
     } else if (!answer.ok()) {
-      Fail(at, name, answer);
+      Fail(asked.at, asked.name, answer);
     }
     return absl::OkStatus();
   }
   void Fail(uint64_t at, const std::string& name, const absl::Status& why) KILN_REQUIRES(mutex_) {
     SetMissing(at, false);
     ++failed_;
-    failed_names_.Add(at,
-                      fmt::format("{}: {}", name, Message(why).substr(0, Message(why).find('\n'))));
+    failed_names_.Add(at, WithReason(name, why));
   }
   void SetMissing(uint64_t at, bool is_missing) KILN_REQUIRES(mutex_) {
     if (is_missing_[at]) --missing_;

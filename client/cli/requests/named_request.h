@@ -17,6 +17,8 @@ struct Recorded {
   uint64_t compile_micros = 0;  // the longest compile that is known; 0: none
   // The targets for which the front end makes this very Triton IR: "cuda:90". Empty: not known.
   std::vector<std::string> same_ir_targets;
+  // The version of the job's Triton; "": not known.
+  std::string triton = "";
 };
 
 // One request with its name. `request` says why a request cannot be read.

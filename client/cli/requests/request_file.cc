@@ -112,7 +112,11 @@ const v1::ManifestOrigin& RequestFile::origin() const {
 }
 
 std::optional<NamedRequest> RequestFile::Next() {
-  return manifest_ != nullptr ? manifest_->Next() : NextLine();
+  auto named = manifest_ != nullptr ? manifest_->Next() : NextLine();
+  const auto& versions = origin().versions();
+  const auto triton = versions.find("triton");
+  if (named && triton != versions.end()) named->recorded.triton = triton->second;
+  return named;
 }
 
 std::optional<NamedRequest> RequestFile::NextLine() {
@@ -160,6 +164,12 @@ std::optional<NamedRequest> RequestFile::NextLine() {
 void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin) {
   v1::ManifestOrigin added = more;
   added.clear_devices();
+  for (const auto& [name, version] : origin.versions()) {
+    const auto other = added.mutable_versions()->find(name);
+    if (other == added.mutable_versions()->end()) continue;
+    const bool is_known = version.find(other->second) != std::string::npos;
+    other->second = is_known ? version : version + ", " + other->second;
+  }
   if (origin.command_size() > 0) added.clear_command();
   origin.MergeFrom(added);
   for (const std::string& device : more.devices()) {

@@ -46,7 +46,7 @@ class RequestFile {
   v1::ManifestOrigin origin_;
 };
 
-// `more` in `origin`, each device once.
+// `more` in `origin`, each device once. Different versions of one thing become "3.6.0, 3.7.1".
 void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin);
 
 // A line that RequestFile reads again, without its end: of a request, and of what it was recorded

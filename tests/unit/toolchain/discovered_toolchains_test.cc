@@ -194,6 +194,8 @@ TEST_F(DiscoveredToolchainsTest, UnknownNameListsTheAvailableToolchains) {
                     HasSubstr("kiln toolchain add triton==9.9.9")));
   EXPECT_THAT(Reason(*catalog, "nvrtc==13.0.88", "cuda:90", SourceKind::kCudaCxx),
               HasSubstr("kiln toolchain add nvrtc==13.0.88"));
+  EXPECT_THAT(Reason(*catalog, "ptxas==99.0.0", "cuda:90", SourceKind::kPtx),
+              HasSubstr("kiln toolchain add ptxas --path DIR"));
   for (const char* no_release : {"gcc==12.1.0", "triton==3.6", "triton==3..6", "triton==3.6."}) {
     EXPECT_THAT(Reason(*catalog, no_release), Not(HasSubstr("toolchain add")));
   }

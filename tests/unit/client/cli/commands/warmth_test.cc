@@ -18,6 +18,7 @@ namespace kiln::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Says when what is written has a text.
 class WatchedBuffer : public std::stringbuf {
@@ -132,6 +133,54 @@ TEST_F(WarmthTest, EventsOfAWaitSayWhatItWaitsForAndWhy) {
   EXPECT_TRUE(has(0, {}, {}, "not now")) << out_.str();
   EXPECT_TRUE(has(3, 4, "d for cuda:90", {})) << out_.str();
   EXPECT_EQ(objects.back().at("state"), "complete");
+}
+
+// The manifest knows which Triton it was recorded with.
+TEST_F(WarmthTest, AToolchainThatIsAbsentIsNamedWithTheWayToAddIt) {
+  const std::string fingerprint(64, 'a');
+  const std::string origin = Dump(Json{{"manifest", {{"versions", {{"triton", "3.6.0"}}}}}});
+  const Json request = {{"name", "a"},
+                        {"source", "a"},
+                        {"kind", "ttir"},
+                        {"target", "cuda:90"},
+                        {"toolchain", fingerprint}};
+  WriteFileOrDie(path_, origin + "\n" + Dump(request) + "\n");
+  v1::Toolchain& there = *daemon_.kernels().toolchains.add_toolchains();
+  there.set_name("triton");
+  there.set_version("3.7.1");
+  there.set_fingerprint("another");
+  OnRequest([](const std::string&, v1::CompileStreamResponse& response) {
+    response.set_code(9);
+    response.set_message("no toolchain here is that");
+  });
+  const std::string words =
+      "recorded with Triton 3.6.0, which the daemon does not have; "
+      "'kiln toolchain add triton==3.6.0' installs the one of PyPI: "
+      "no toolchain here is that";
+  EXPECT_EQ(Run({"warm"}, out_, err_), 1);
+  EXPECT_THAT(err_.str(), HasSubstr(words));
+  EXPECT_EQ(Run({"warm", "--status"}, out_, err_), 1);
+  EXPECT_EQ(out_.str(), "partial: 0 of 1 kernel stored\n  missing: a for cuda:90: " + words + "\n");
+
+  there.set_version("3.6.0");
+  err_.str("");
+  EXPECT_EQ(Run({"warm"}, out_, err_), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("recorded with another build of Triton 3.6.0"));
+  EXPECT_THAT(err_.str(), HasSubstr("'kiln toolchain add triton --path DIR'"));
+  // It was not recorded with what the caller names.
+  err_.str("");
+  EXPECT_EQ(Run({"warm", "--toolchain", std::string(64, 'b')}, out_, err_), 1);
+  EXPECT_THAT(err_.str(), Not(HasSubstr("recorded")));
+}
+
+TEST_F(WarmthTest, AWaitGoesOnWhenTheToolchainIsAdded) {
+  OnRequest([&](const std::string&, v1::CompileStreamResponse& response) {
+    if (daemon_.kernels().streams > 1) return;
+    response.set_code(9);
+    response.set_message("no toolchain here is that");
+  });
+  EXPECT_EQ(Run({"wait"}, out_, err_), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "complete: 4 of 4 kernels stored\n");
 }
 
 }  // namespace
