@@ -351,6 +351,9 @@ def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_pat
         assert "source: asked " in told.out and "line " in told.out and "0xFF700000" in told.out and "0xFF800000" in told.out, told
         assert len(other.kiln("why", "--job", "third", "--json").objects()) == 1
         assert other.kiln("why", "--job", "none").code == 1
+        for name in "ab" * 32, "abab", "no_such_kernel":
+            missed = other.kiln("why", name)
+            assert missed.code == 1 and "misses are not remembered" in missed.error and "--cache only-if-cached" in missed.error, missed
         assert other.kiln("why").code == 2 and other.kiln("why", "softmax", "--last-miss").code == 2
 
 

@@ -163,6 +163,14 @@ absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const WhyArgu
   return all;
 }
 
+// A miss that nobody compiled is nowhere (docs/adr/0082).
+absl::Status NotStored(std::string_view key) {
+  return About(key, NotFound("no stored kernel has this key or name, and misses are not "
+                             "remembered; 'kiln compile --requests FILE --cache only-if-cached' "
+                             "compares a request that missed with what is stored, and "
+                             "KILN_MODE=record writes a job's requests into such a FILE"));
+}
+
 absl::StatusOr<std::vector<Artifact>> ChosenArtifacts(const WhyArguments& arguments,
                                                       AdminClient& admin, Session& session) {
   if (arguments.key.empty() || admin.is_own()) {
@@ -172,17 +180,18 @@ absl::StatusOr<std::vector<Artifact>> ChosenArtifacts(const WhyArguments& argume
     });
     // An earlier daemon lists all.
     if (arguments.last_miss && all.size() > 1) all.resize(1);
+    if (all.empty() && !arguments.key.empty()) return NotStored(arguments.key);
     return all;
   }
-  KILN_ASSIGN_OR_RETURN(
-      const Digest key,
-      About(arguments.key, ResolveKey(admin, arguments.key, session.Call(kQuestionTime))));
+  const auto key = ResolveKey(admin, arguments.key, session.Call(kQuestionTime));
+  if (absl::IsNotFound(key.status())) return NotStored(arguments.key);
+  if (!key.ok()) return About(arguments.key, key.status());
   admin::v1::InspectArtifactRequest request;
-  request.set_key_prefix(key.Hex());
-  KILN_ASSIGN_OR_RETURN(
-      const auto found,
-      About(arguments.key, admin.InspectArtifact(session.Call(kQuestionTime), request)));
-  return std::vector<Artifact>{found.summary()};
+  request.set_key_prefix(key->Hex());
+  const auto found = admin.InspectArtifact(session.Call(kQuestionTime), request);
+  if (absl::IsNotFound(found.status())) return NotStored(arguments.key);
+  if (!found.ok()) return About(arguments.key, found.status());
+  return std::vector<Artifact>{found->summary()};
 }
 
 absl::StatusOr<ExitCode> RunWhy(const WhyArguments& arguments, Session& session) {
