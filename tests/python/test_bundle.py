@@ -13,6 +13,7 @@ import pytest
 
 import kiln as package
 from job import Job
+from places import ROOT
 from test_manifest import KERNELS, PYTHON, kiln, recorded  # noqa: F401
 
 
@@ -154,6 +155,18 @@ def test_a_bundle_that_is_not_as_a_trusted_key_signed_it_is_refused(recorded, bu
         # What came before the cut was whole, and signed.
         assert stored == (len(KERNELS) if fault.startswith("cut off") else 0), done
         assert other.kiln("verify").code == 0
+
+
+def test_the_sample_is_read(other_daemon, tmp_path):
+    """Its artifact is none: what the daemon asks of one changes with each field of the metadata. docs/bundle.md has the key."""
+    vectors = ROOT / "tests" / "vectors"
+    manifest = tmp_path / "job.kiln"
+    with other_daemon as other:
+        (other.root / "trusted_keys.pem").write_text(
+            "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n")
+        done = other.kiln("import", vectors / "artifacts.bundle", "-o", manifest, "--json")
+        assert done.code == 1 and done.objects()[0]["damaged"] == 1 and f"left out: {b'k'.hex() * 32}" in done.error, done
+        assert manifest.read_bytes() == (vectors / "manifest.kiln").read_bytes()
 
 
 def test_what_does_not_fit_into_the_store_is_left_out_and_pushes_nothing_out(daemon, large_bundle, key, tmp_path):

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <zstd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -8,6 +10,8 @@
 #include "client/cli/requests/bundle_reader.h"
 #include "client/cli/requests/bundle_writer.h"
 #include "storage/base/limits.h"
+#include "storage/bundle/bundle_format.h"
+#include "storage/bundle/signature.h"
 #include "storage/bundle/zstd_frame.h"
 #include "tests/testing/temp_directory.h"
 
@@ -93,6 +97,65 @@ TEST_F(BundleTest, CutOffAnywhereItIsNoWholeBundle) {
       EXPECT_TRUE(absl::IsDataLoss(read.status())) << size << ": " << read.status();
     }
   }
+}
+
+// A file that an earlier version wrote. Another number of a field or another frame makes other
+// blocks. The id is random, and with it the signatures. With KILN_WRITE_VECTORS this test writes
+// it.
+TEST_F(BundleTest, TheSampleIsReadAndItsBlocksAreWrittenByteForByte) {
+  const std::string vectors = KILN_SOURCE_DIR "/tests/vectors/";
+  constexpr unsigned kZstdOfTheSample = 10504;  // another may compress otherwise
+  // As docs/bundle.md has them.
+  WriteFileOrDie(directory_.File("private.pem"),
+                 "-----BEGIN PRIVATE KEY-----\n"
+                 "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
+                 "-----END PRIVATE KEY-----\n");
+  WriteFileOrDie(directory_.File("public.pem"),
+                 "-----BEGIN PUBLIC KEY-----\n"
+                 "MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n"
+                 "-----END PUBLIC KEY-----\n");
+  v1::BundleBlock artifacts;
+  v1::BundleArtifact& artifact = *artifacts.add_artifacts();
+  artifact.set_key(std::string(32, 'k'));
+  artifact.set_document("the document");
+  artifact.add_stages()->set_stage("request");
+  artifact.mutable_stages(0)->set_content("the request");
+  artifact.add_stages()->set_stage("cubin");
+  artifact.mutable_stages(1)->set_content("the binary");
+  artifact.set_compile_micros(81'000);
+  artifact.set_created_unix_ms(1'704'067'200'000);
+  artifact.set_options("num_warps=8");
+
+  const auto writer =
+      *BundleWriter::Create(path_, *SigningKey::Read(directory_.File("private.pem")));
+  ASSERT_TRUE(writer->Add(*CompressFrame(artifacts.SerializeAsString()), 1).ok());
+  ASSERT_TRUE(writer->AddManifest(vectors + "manifest.kiln").ok());
+  ASSERT_TRUE(writer->Finish().ok());
+
+  const TrustedKeys keys = *TrustedKeys::Read(directory_.File("public.pem"));
+  if (std::getenv("KILN_WRITE_VECTORS") != nullptr) {
+    WriteFileOrDie(vectors + "artifacts.bundle", ReadFileOrDie(path_));
+  }
+  auto sample = BundleReader::Open(vectors + "artifacts.bundle");
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  auto written = *BundleReader::Open(path_);
+  v1::BundleBlock all;
+  while (const auto frame = *sample->Next()) {
+    EXPECT_TRUE(
+        keys.HaveSigned(SignedBytes(sample->id(), frame->number, frame->frame), frame->signature));
+    const auto now = *written.Next();
+    ASSERT_TRUE(now.has_value());
+    if (ZSTD_versionNumber() == kZstdOfTheSample) EXPECT_TRUE(now->frame == frame->frame);
+    v1::BundleBlock block;
+    ASSERT_TRUE(
+        block.ParseFromString(*DecompressFrame(frame->frame, limits::kBundleBlockBytesMax)));
+    all.MergeFrom(block);
+  }
+  EXPECT_FALSE((*written.Next()).has_value());
+  EXPECT_TRUE(all.manifest() == ReadFileOrDie(vectors + "manifest.kiln"));
+  EXPECT_EQ(all.end().artifacts(), 1u);
+  ASSERT_EQ(all.artifacts_size(), 1);
+  EXPECT_EQ(all.artifacts(0).SerializeAsString(), artifact.SerializeAsString());
 }
 
 TEST_F(BundleTest, AnUnfinishedFileIsGone) {

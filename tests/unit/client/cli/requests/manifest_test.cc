@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zstd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -110,6 +112,70 @@ TEST_F(ManifestTest, ManyPagesComeBackInTheirOrderWithTheirFacts) {
     EXPECT_THAT(named->recorded.same_ir_targets, ElementsAre("cuda:80", "cuda:90"));
   }
   EXPECT_FALSE(reader->Next().has_value());
+}
+
+// A file that an earlier version wrote. Another number of a field or another frame makes another
+// file. With KILN_WRITE_VECTORS this test writes it.
+TEST_F(ManifestTest, TheSampleIsReadAndWrittenByteForByte) {
+  const std::string sample = KILN_SOURCE_DIR "/tests/vectors/manifest.kiln";
+  constexpr unsigned kZstdOfTheSample = 10504;  // another may compress otherwise
+  NamedRequest first = Read(
+      R"({"name":"k","kind":"cuda","target":"hip:gfx942:64","toolchain":"nvrtc==12.9.86","ptxas":"ptxas==13.0.88","launch":{"num_warps":4},"options":{"b":1.5},"specialization":{"parameters":[{"name":"x","type":"*fp16","attributes":{"tt.divisibility":16}}]},"headers":{"a.h":"text"},"source":"one"})");
+  first.recorded.compile_micros = 5;
+  first.recorded.same_ir_targets = {"cuda:80", "cuda:90"};
+  const NamedRequest second = Read(kLine);
+  v1::OwnEntry entry;
+  entry.set_key("triton tuning k");
+  entry.add_files()->set_name("times");
+  entry.mutable_files(0)->set_content("1.5");
+  v1::ManifestOrigin origin;
+  origin.set_job("example");
+  origin.add_command("python");
+  origin.set_host("node-1");
+  origin.set_created_unix_ms(1'704'067'200'000);
+  (*origin.mutable_versions())["triton"] = "3.6.0";
+  origin.add_devices("NVIDIA H100 80GB HBM3");
+
+  const auto writer = *ManifestWriter::Create(path_);
+  ASSERT_TRUE(writer->Add(first).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(writer->Add(second).ok());
+  ASSERT_TRUE(writer->AddOwn(entry).ok());
+  ASSERT_TRUE(writer->Finish(origin).ok());
+  if (std::getenv("KILN_WRITE_VECTORS") != nullptr) WriteFileOrDie(sample, Bytes());
+  if (ZSTD_versionNumber() == kZstdOfTheSample) {
+    EXPECT_TRUE(Bytes() == *ReadSource(sample));
+  }
+
+  auto file = RequestFile::Open(sample);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->manifest()->index().format(), 1);
+  EXPECT_EQ(file->manifest()->index().sources(), 2);
+  const auto read = file->Next();
+  ASSERT_TRUE(read.has_value() && read->request.ok());
+  EXPECT_EQ(RequestLine(*read), RequestLine(first));
+  EXPECT_EQ(read->recorded.triton, "3.6.0");
+  const auto other = file->Next();
+  ASSERT_TRUE(other.has_value() && other->request.ok());
+  EXPECT_EQ(RequestDigest(*other->request).Hex(), kRequestDigest);
+  EXPECT_EQ(other->recorded.count, 2);
+  EXPECT_FALSE(file->Next().has_value());
+  EXPECT_EQ(
+      OriginLine(file->origin()),
+      R"({"manifest": {"job":"example","command":["python"],"host":"node-1","created_unix_ms":"1704067200000","versions":{"triton":"3.6.0"},"devices":["NVIDIA H100 80GB HBM3"]}})");
+  EXPECT_TRUE(ForEachOwnEntry(sample, [&](const v1::OwnEntry& own) {
+                EXPECT_EQ(own.SerializeAsString(), entry.SerializeAsString());
+                return absl::OkStatus();
+              }).ok());
+}
+
+TEST_F(ManifestTest, VersionsOfMergedManifestsAreAllNamed) {
+  v1::ManifestOrigin origin;
+  v1::ManifestOrigin more;
+  for (const char* const version : {"3.6.0", "3.7.1", "3.6.0"}) {
+    (*more.mutable_versions())["triton"] = version;
+    Merge(more, origin);
+  }
+  EXPECT_EQ(origin.versions().at("triton"), "3.6.0, 3.7.1");
 }
 
 TEST_F(ManifestTest, OwnEntriesComeBackEachOnceAndAreNotInTheDigest) {
