@@ -59,7 +59,7 @@ def test_a_manifest_of_a_million_requests_takes_200_bytes_for_each(daemon, tmp_p
         with lines.open("w") as file:
             file.writelines(request % number for number in range(count))
         used.append([bytes_at_most(daemon.kiln_command(*command), daemon) for command in (
-            ("manifest", "merge", lines, "-o", manifest), ("manifest", "check", manifest), ("warm", "--status", "--shard", "1/1000", manifest))])
+            ("manifest", "merge", lines, "-o", manifest), ("manifest", "check", manifest), ("manifest", "diff", manifest, manifest), ("warm", "--status", "--shard", "1/1000", manifest))])
     for small, large in zip(*used):
         assert large < small + 200 * MILLION, used
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "client/cli/commands/commands.h"
@@ -170,19 +171,72 @@ struct Summary {
 
 using Summaries = std::map<Digest, Summary>;
 
-absl::StatusOr<Summaries> Summarize(const std::string& path) {
-  KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path));
-  Summaries summaries;
-  KILN_RETURN_IF_ERROR(ForEach(file, path, [&](const NamedRequest& named) {
+// Requests are compared within their name and target.
+uint64_t GroupOf(const NamedRequest& named) {
+  return DigestHash()(Digest::Of(named.name + '\n' + TargetName(named.request->target())));
+}
+
+// What is held of each request.
+struct Identity {
+  Digest digest;
+  uint64_t group = 0;
+};
+
+// One of the two manifests. It is read twice, but for the standard input, which is held.
+class Side {
+ public:
+  explicit Side(std::string path) : path_(std::move(path)) {}
+
+  absl::Status ReadIdentities() {
+    KILN_RETURN_IF_ERROR(Read([this](const NamedRequest& named, const Digest& digest) {
+      identities_.push_back({digest, GroupOf(named)});
+      if (path_ == "-") Keep(named, digest);
+    }));
+    std::ranges::sort(identities_, {}, &Identity::digest);
+    return absl::OkStatus();
+  }
+
+  bool Has(const Digest& digest) const {
+    return std::ranges::binary_search(identities_, digest, {}, &Identity::digest);
+  }
+
+  // Adds the groups of those that the other does not have.
+  void AddGroups(const Side& other, std::set<uint64_t>& groups) const {
+    for (const Identity& each : identities_) {
+      if (!other.Has(each.digest)) groups.insert(each.group);
+    }
+  }
+
+  absl::Status ReadSummaries(const std::set<uint64_t>& groups) {
+    if (path_ == "-" || groups.empty()) return absl::OkStatus();
+    return Read([&](const NamedRequest& named, const Digest& digest) {
+      if (groups.contains(GroupOf(named))) Keep(named, digest);
+    });
+  }
+
+  const Summaries& summaries() const { return summaries_; }
+
+ private:
+  absl::Status Read(const std::function<void(const NamedRequest&, const Digest&)>& visit) const {
+    KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path_));
+    return ForEach(file, path_, [&](const NamedRequest& named) {
+      visit(named, RequestDigest(*named.request));
+      return absl::OkStatus();
+    });
+  }
+
+  void Keep(const NamedRequest& named, const Digest& digest) {
     Json json = RequestJson(*named.request);
     json["source"] = Digest::Of(named.request->source().text()).ShortHex();
     const FlatFields flat = Flatten(json);
-    summaries[RequestDigest(*named.request)] = {
+    summaries_[digest] = {
         named.name, TargetName(named.request->target()), {flat.begin(), flat.end()}};
-    return absl::OkStatus();
-  }));
-  return summaries;
-}
+  }
+
+  const std::string path_;
+  std::vector<Identity> identities_;
+  Summaries summaries_;
+};
 
 // "num_warps: 4, 8".
 std::vector<std::string> Differences(const Summary& a, const Summary& b) {
@@ -212,15 +266,20 @@ std::vector<std::string> NearestDifferences(const Summary& one, const Summaries&
 
 absl::StatusOr<ExitCode> Diff(const ManifestArguments& arguments, Session& session) {
   if (arguments.files.size() != 2) return CannotRun(InvalidArgument("diff takes two manifests"));
-  KILN_ASSIGN_OR_RETURN(const Summaries before, Summarize(arguments.files[0]));
-  KILN_ASSIGN_OR_RETURN(const Summaries after, Summarize(arguments.files[1]));
+  Side before(arguments.files[0]);
+  Side after(arguments.files[1]);
+  for (Side* const side : {&before, &after}) KILN_RETURN_IF_ERROR(side->ReadIdentities());
+  std::set<uint64_t> groups;
+  before.AddGroups(after, groups);
+  after.AddGroups(before, groups);
+  for (Side* const side : {&before, &after}) KILN_RETURN_IF_ERROR(side->ReadSummaries(groups));
   Console& console = session.console();
   uint64_t different = 0;
-  const auto tell = [&](const char* sign, const Summaries& these, const Summaries& those) {
-    for (const auto& [digest, one] : these) {
-      if (those.contains(digest)) continue;
+  const auto tell = [&](const char* sign, const Side& these, const Side& those) {
+    for (const auto& [digest, one] : these.summaries()) {
+      if (those.Has(digest)) continue;
       ++different;
-      const auto nearest = NearestDifferences(one, those);
+      const auto nearest = NearestDifferences(one, those.summaries());
       if (session.json()) {
         console.out << Dump(Json{{"side", sign},
                                  {"digest", digest.Hex()},
