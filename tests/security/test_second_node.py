@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 from job import Job, as_user
@@ -23,38 +24,55 @@ def home_of(user, folder):  # noqa: F811
 
 @needs_root
 def test_a_recorded_job_runs_on_a_node_that_never_compiled_it(daemon, programs, folder):  # noqa: F811
-    """Ada records on the first node. Bob runs the job on the second from a checkout of his own."""
+    """Ada records on the first node, and an operator exports. Bob warms the second, and runs the job there from a checkout of his own."""
     home = home_of(ADA, folder)
     job = Job(home, PYTHON, daemon.root, KILN_BASEDIRS="~", XDG_CACHE_HOME=str(home))
-    subprocess.run(["cp", "-r", SOURCES, home / "source"], check=True)
+    subprocess.run([*as_user(ADA), "cp", "-r", SOURCES, home / "source"], check=True)
     commands = "".join(json.dumps({"compile": {"kernel": kernel, "target": "cuda:90", "options": {}}}) + "\n" for kernel in KERNELS)
-    recorded = subprocess.run([programs.kiln, "record", "-o", home / "job.kiln", "--", PYTHON, "-B", PROGRAM, home], env=job.environment,
+    recorded = subprocess.run([*as_user(ADA), programs.kiln, "record", "-o", home / "job.kiln", "--", PYTHON, "-B", PROGRAM, home], env=job.environment,
                               input=commands, capture_output=True, text=True, timeout=300, check=False)
     assert recorded.returncode == 0 and f"{len(KERNELS)} kernels in" in recorded.stderr, recorded
+    assert (home / "job.kiln").stat().st_uid == ADA
+    # Keys of a manifest decide what jobs are given, so one that others may write does not go along.
+    manifest = folder / "from-ada.kiln"
+    shutil.copyfile(home / "job.kiln", manifest)
     key = folder / "builder.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True, capture_output=True)
-    exported = daemon.kiln("export", home / "job.kiln", "--sign-with", key, "-o", folder / "job.bundle")
+    exported = daemon.kiln("export", manifest, "--sign-with", key, "-o", folder / "job.bundle")
     assert exported.code == 0, exported
 
     with daemon.beside(folder, KILN_SOCKETS_MODE="0666") as second:
-        manifest = folder / "job.kiln"
+        imported_manifest = folder / "job.kiln"
         subprocess.run(["openssl", "pkey", "-pubout", "-in", key, "-out", second.root / "trusted_keys.pem"], check=True, capture_output=True)
-        waiting = second.start_kiln("wait", home / "job.kiln", "--timeout", "2m")
-        imported = second.kiln("import", folder / "job.bundle", "-o", manifest)
+        waiting = second.start_kiln("wait", manifest, "--timeout", "2m")
+        imported = second.kiln("import", folder / "job.bundle", "-o", imported_manifest)
         assert imported.code == 0 and f"{len(KERNELS)} artifacts stored" in imported.error, imported
         out, error = waiting.communicate(timeout=120)
         assert (waiting.returncode, out) == (0, f"complete: {len(KERNELS)} of {len(KERNELS)} kernels stored\n"), error
         assert second.kiln("stats", "--json").objects()[0]["compiles"] == 0
-        other = second.kiln("warm", manifest, "--target", "cuda:100", "--json").objects()[-1]["summary"]
-        assert (other["compiled"], other["failed"]) == (len(KERNELS), 0), other
 
         his = home_of(BOB, folder)
+
+        def warm_as_bob(*arguments):
+            warmed = subprocess.run([*as_user(BOB), *second.kiln_command("warm", imported_manifest, *arguments)], capture_output=True, text=True,
+                                    env={**second.environment(), "HOME": str(his), "KILN_JOB": "night"}, timeout=300, check=False)
+            assert warmed.returncode == 0, warmed
+            return warmed.stderr
+
+        assert f": {len(KERNELS)} hit, 0 joined, 0 compiled, 0 failed" in warm_as_bob()
+        assert f": 0 hit, 0 joined, {len(KERNELS)} compiled, 0 failed" in warm_as_bob("--target", "cuda:100")
         with Job(his, PYTHON, second.root, within=as_user(BOB), KILN_BASEDIRS="~", XDG_CACHE_HOME=str(his), KILN_MODE="require", KILN_JOB="night") as job:
             answers = [job.compile(kernel, target) for kernel in KERNELS for target in ("cuda:90", "cuda:100")]
             assert all("hash" in answer for answer in answers), answers
             report = job.report()
         assert sum(report["hits"].values()) == 2 * len(KERNELS) and report["compiled"] == 0, report
+        assert report["hits"]["own"] == len(KERNELS), report  # by the keys that Ada's job recorded
         stats = second.kiln("stats", "--json").objects()[0]
         assert stats["compiles"] == len(KERNELS), stats
         night, = (one for one in stats["jobs"] if one["job"] == "night")
-        assert night["uid"] == BOB and night["missed_after_warm"] == 0, night
+        assert (night["uid"], night["warmed"], night["missed_after_warm"]) == (BOB, 2 * len(KERNELS), 0), night
+        # What was not warmed is missed, so that none above says something.
+        with Job(his, PYTHON, second.root, cache="missed", within=as_user(BOB), KILN_BASEDIRS="~", XDG_CACHE_HOME=str(his), KILN_JOB="night") as job:
+            assert "hash" in job.compile(KERNELS[0], "cuda:90", num_warps=16)
+        night, = (one for one in second.kiln("stats", "--json").objects()[0]["jobs"] if one["job"] == "night")
+        assert night["missed_after_warm"] == 1, night
