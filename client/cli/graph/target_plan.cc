@@ -7,6 +7,7 @@
 
 #include "client/cli/output/enum_names.h"
 #include "client/cli/requests/request_json.h"
+#include "client/graph/compile/compiler_choice.h"
 #include "client/graph/compile/section_groups.h"
 #include "client/graph/onnx/onnx_reader.h"
 #include "client/graph/operators/segment_check.h"
@@ -161,6 +162,7 @@ absl::StatusOr<TargetPlan> PlanFor(const graph::Segment& segment, const GraphFla
   KILN_ASSIGN_OR_RETURN(made.plan_config, PlanConfigOf(flags));
   KILN_ASSIGN_OR_RETURN(made.plan, graph::MakePlan(segment, made.plan_config));
   graph::GroupSections(segment, made.plan_config, made.config, made.plan);
+  made.plan_config.multiplies_tiles = graph::MultipliesTiles(made.config);
   KILN_ASSIGN_OR_RETURN(made.kernels,
                         graph::KernelsOf(segment, made.plan, made.config, made.plan_config));
   made.key = graph::PlanKey(segment, made.plan_config, made.config);

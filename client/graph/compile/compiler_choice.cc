@@ -55,6 +55,11 @@ absl::StatusOr<std::vector<Compiler>> UsableCompilers(const CompileConfig& confi
                   NamesOf(config.available), config.target, NamesOf(suitable)));
 }
 
+bool MultipliesTiles(const CompileConfig& config) {
+  const auto usable = UsableCompilers(config);
+  return usable.ok() && std::ranges::count(*usable, Compiler::kTriton) > 0;
+}
+
 absl::StatusOr<std::vector<CompilerChoice>> ChoicesFor(const LoopProgram& program,
                                                        const CompileConfig& config) {
   KILN_ASSIGN_OR_RETURN(const auto usable, UsableCompilers(config));

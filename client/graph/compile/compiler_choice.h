@@ -17,6 +17,8 @@ struct CompilerChoice {
 // Those that make code for the target and may be used; the forced one alone, if there is one.
 // INVALID_ARGUMENT: the target is unknown, or there is none.
 [[nodiscard]] absl::StatusOr<std::vector<Compiler>> UsableCompilers(const CompileConfig& config);
+// Whether one of them multiplies tiles: PlanConfig::multiplies_tiles.
+bool MultipliesTiles(const CompileConfig& config);
 // Those of them that suit the program, best first.
 [[nodiscard]] absl::StatusOr<std::vector<CompilerChoice>> ChoicesFor(const LoopProgram& program,
                                                                      const CompileConfig& config);

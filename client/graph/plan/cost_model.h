@@ -29,7 +29,11 @@ struct CostModel {
   // 32 f16 and 64 x 32 are 48 KiB, and an SM of sm_86 has 99, so that one factor may be 2.5 times
   // as large. (Triton: 18 KiB for a product of 16 rows, 30 where its weights are cast from f32.)
   double factor_loads_max = 2.5;
-  // A launch costs about 2.5 µs (docs/gpu-results.md, python-launch), in which 4.8 TB/s move 12 MB.
+  // Rows and columns of a product's tile: between 16 of a small product and 256 (tile_sizes.cc). A
+  // program computes its factors' elements once.
+  double tile_width = 64;
+  // In 2.5 µs 4.8 TB/s move 12 MB. A launch by itself takes 2.9 µs of the host's time, and 1.8 µs
+  // of an H100's in a captured graph (docs/gpu-results.md, launch and graph-grid-barrier).
   double launch_bytes = 12e6;
   // A producer of several operations is never computed more often than this for each of its
   // elements: `work` takes the arithmetic for all that it costs, and a small producer's launch is

@@ -32,6 +32,9 @@ struct PlanConfig {
   bool keeps_small_sections = false;
   std::vector<SectionType> off = {};  // operations of these types are left to the engine
   GridBarriers barriers = GridBarriers::kByScore;
+  // A compiler for the target multiplies tiles, so that a factor's element is computed once for
+  // each tile that it is in. Decided by the CompileConfig: MultipliesTiles.
+  bool multiplies_tiles = true;
   CostModel model = {};
 };
 

@@ -92,7 +92,8 @@ class Planner {
   Cone ConeOf(int operation, int with) const;
   bool JumpsInMemory(int operation) const;
   FusionChoice Choose(int producer, const Cone& from, int consumer, int value);
-  double ReadsPerElement(int consumer, int value);
+  double TileWidth(int consumer, int value, const Cone& from);
+  double ReadsPerElement(int consumer, int value, double tile);
   Section SectionOf(int root);
   std::string WhyNotWorthwhile(const Section& section);
   void AddSteps();
@@ -177,8 +178,19 @@ void Planner::Classify(int number) {
   }
 }
 
-// How often the consumer's loops read each element of one of its inputs.
-double Planner::ReadsPerElement(int consumer, int value) {
+// How many rows or columns of a product's result share the elements of its factor. From more bytes
+// than its own, a factor has shared memory in small tiles alone.
+double Planner::TileWidth(int consumer, int value, const Cone& from) {
+  const DType type = ValueAt(value).type;
+  const bool has_tiles = FactsOf(type).bits <= 8 || (IsFloat(type) && FactsOf(type).bits <= 32);
+  return config_.multiplies_tiles && has_tiles && IsTiled(NodeAt(consumer).type) &&
+                 from.loaded_bytes <= BytesOf(value)
+             ? config_.model.tile_width
+             : 1;
+}
+
+// How often the consumer's loops compute each element of one of its inputs.
+double Planner::ReadsPerElement(int consumer, int value, double tile) {
   const Operation& operation = OperationAt(consumer);
   const double outputs = Elements(OutputOf(consumer));
   const double elements = std::max(Elements(value), 1.0);
@@ -189,11 +201,13 @@ double Planner::ReadsPerElement(int consumer, int value) {
       return 3;                   // two reductions, then the elements
     case SectionType::kMatmul: {  // [.., M, K] by [.., K, N]
       const std::vector<Size>& shape = ValueAt(operation.inputs[0]).shape;
-      return shape.empty() ? 1 : outputs * Typical(shape.back()) / elements;
+      return shape.empty() ? 1 : std::ceil(outputs * Typical(shape.back()) / elements / tile);
     }
     case SectionType::kConvolution: {  // weights: [filters, ..]
-      const double filters = Typical(ValueAt(operation.inputs[1]).shape.front());
-      return outputs * Elements(operation.inputs[1]) / std::max(filters, 1.0) / elements;
+      const double filters = std::max(Typical(ValueAt(operation.inputs[1]).shape.front()), 1.0);
+      if (value == operation.inputs[1]) return std::ceil(outputs / filters / tile);
+      const double windows = outputs * Elements(operation.inputs[1]) / filters / elements / filters;
+      return windows * std::ceil(filters / tile);
     }
     default:
       return std::max(outputs / elements, 1.0);
@@ -279,7 +293,7 @@ FusionChoice Planner::Choose(int producer, const Cone& from, int consumer, int v
                                 model.factor_loads_max);
     return choice;
   }
-  const double reads = ReadsPerElement(consumer, value);
+  const double reads = ReadsPerElement(consumer, value, TileWidth(consumer, value, from));
   if (reads > model.recompute_max && from.work > 1) {
     choice.reason = fmt::format("would compute each element {:.0f} times", reads);
     return choice;

@@ -4,12 +4,14 @@
 
 #include <utility>
 
+#include "client/graph/compile/compiler_choice.h"
 #include "client/graph/compile/section_groups.h"
 
 namespace kiln::graph {
 
 absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_config,
                                             CompileConfig compile_config, ChoiceLog log) {
+  plan_config.multiplies_tiles = MultipliesTiles(compile_config);
   auto plan = MakePlan(segment, plan_config);
   if (!plan.ok()) return plan.status();
   GroupSections(segment, plan_config, compile_config, *plan);

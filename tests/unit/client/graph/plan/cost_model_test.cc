@@ -17,28 +17,52 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string ExplanationOf(const Segment& segment, CostModel model = {}) {
-  const Plan plan = MakePlan(segment, {.keeps_small_sections = true, .model = model}).value();
+std::string ExplanationOf(const Segment& segment, CostModel model = {},
+                          bool multiplies_tiles = true) {
+  const Plan plan =
+      MakePlan(segment,
+               {.keeps_small_sections = true, .multiplies_tiles = multiplies_tiles, .model = model})
+          .value();
   return Explain(segment, plan);
 }
 
 // [4096, 1024] times [1024, columns], the left factor computed by `op`.
-std::string ProductAfter(const std::string& op, int64_t columns = 60) {
+std::string ProductAfter(const std::string& op, int64_t columns, bool multiplies_tiles,
+                         DType type = DType::kF32) {
   SegmentMaker maker;
-  const int x = maker.Add(op, {maker.Input({4096, 1024})});
-  maker.Output(maker.Add("MatMul", {x, maker.Input({1024, columns})}));
-  return ExplanationOf(maker.segment());
+  const int x = maker.Add(op, {maker.Input({4096, 1024}, type)});
+  maker.Output(maker.Add("MatMul", {x, maker.Input({1024, columns}, type)}));
+  return ExplanationOf(maker.segment(), {}, multiplies_tiles);
 }
 
 TEST(CostModelTest, WhatIsCheapIsComputedAgainForEachColumnAndWhatIsNotIsInMemory) {
-  EXPECT_THAT(ProductAfter("Neg"), HasSubstr("fused: Neg (0) into MatMul (1)"));
-  EXPECT_THAT(ProductAfter("Tanh"), AllOf(HasSubstr("apart: Tanh (0) into MatMul (1): score -"),
-                                          HasSubstr(", work -82.5 MB")));
+  EXPECT_THAT(ProductAfter("Neg", 60, false), HasSubstr("fused: Neg (0) into MatMul (1)"));
+  EXPECT_THAT(
+      ProductAfter("Tanh", 60, false),
+      AllOf(HasSubstr("apart: Tanh (0) into MatMul (1): score -"), HasSubstr(", work -82.5 MB")));
 }
 
 TEST(CostModelTest, NothingIsComputedAgainForEachOfManyColumns) {
-  EXPECT_THAT(ProductAfter("Tanh", 4096),
+  EXPECT_THAT(ProductAfter("Tanh", 4096, false),
               HasSubstr("apart: Tanh (0) into MatMul (1): would compute each element 4096 times"));
+}
+
+TEST(CostModelTest, ATileComputesItsFactorsOnce) {
+  EXPECT_THAT(ProductAfter("Tanh", 60, true),
+              HasSubstr("fused: Tanh (0) into MatMul (1): score 45.6 MB: 16.8 MB between them, "
+                        "read 1 times"));
+  EXPECT_THAT(
+      ProductAfter("Tanh", 4096, true),
+      AllOf(HasSubstr("apart: Tanh (0) into MatMul (1): score -"), HasSubstr("read 64 times")));
+  EXPECT_THAT(ProductAfter("Tanh", 60, true, DType::kF64), HasSubstr("apart: Tanh (0)"))
+      << "no matrix unit takes f64";
+}
+
+TEST(CostModelTest, AWindowsElementsAreComputedForEachOfItsPlaces) {
+  SegmentMaker maker;
+  const int x = maker.Add("Tanh", {maker.Input({8, 64, 34, 34})});
+  maker.Output(maker.Add("Conv", {x, maker.Input({128, 64, 3, 3})}));
+  EXPECT_THAT(ExplanationOf(maker.segment()), HasSubstr("read 16 times"));  // 2 tiles, 9 places
 }
 
 TEST(CostModelTest, AProductsGridIsThatOfItsResult) {
@@ -115,7 +139,7 @@ TEST(CostModelTest, TheCallersConstantsDecide) {
   SegmentMaker maker;
   const int x = maker.Add("Tanh", {maker.Input({4096, 1024})});
   maker.Output(maker.Add("MatMul", {x, maker.Input({1024, 60})}));
-  EXPECT_THAT(ExplanationOf(maker.segment(), {.special_function_cost = 1}),
+  EXPECT_THAT(ExplanationOf(maker.segment(), {.special_function_cost = 1}, false),
               HasSubstr("fused: Tanh (0) into MatMul (1)"));
 }
 
