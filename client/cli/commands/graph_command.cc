@@ -263,6 +263,10 @@ void AddGraph(CommandParser& parser) {
   command.AddFlag("--small", arguments.flags.keeps_small,
                   "Make kernels of small elementwise chains, too");
   command.AddFlag("--no-fusion", arguments.flags.no_fusion, "Make a kernel of each operation");
+  command.AddFlag("--no-splits", arguments.flags.no_splits,
+                  "Make one kernel for the whole range of every dimension");
+  command.AddFlag("--views", arguments.flags.takes_views,
+                  "The engine takes outputs that are views of other memory");
   command.Add(
       "--barriers", arguments.flags.barriers,
       "score, always or never: whether small sections become one kernel with grid barriers");

@@ -127,6 +127,8 @@ absl::StatusOr<graph::PlanConfig> PlanConfigOf(const GraphFlags& flags) {
   graph::PlanConfig config;
   config.fuses = !flags.no_fusion;
   config.keeps_small_sections = flags.keeps_small;
+  config.splits_ranges = !flags.no_splits;
+  config.gives_views = flags.takes_views;
   for (const std::string& name : flags.off) {
     const auto type = graph::ParseSectionType(name);
     if (!type) {
@@ -160,9 +162,9 @@ absl::StatusOr<TargetPlan> PlanFor(const graph::Segment& segment, const GraphFla
   KILN_RETURN_IF_ERROR(graph::ParseTarget(target).status());
   if (toolchains != nullptr) KILN_RETURN_IF_ERROR(TakeAvailable(*toolchains, made));
   KILN_ASSIGN_OR_RETURN(made.plan_config, PlanConfigOf(flags));
+  made.plan_config.multiplies_tiles = graph::MultipliesTiles(made.config);
   KILN_ASSIGN_OR_RETURN(made.plan, graph::MakePlan(segment, made.plan_config));
   graph::GroupSections(segment, made.plan_config, made.config, made.plan);
-  made.plan_config.multiplies_tiles = graph::MultipliesTiles(made.config);
   KILN_ASSIGN_OR_RETURN(made.kernels,
                         graph::KernelsOf(segment, made.plan, made.config, made.plan_config));
   made.key = graph::PlanKey(segment, made.plan_config, made.config);

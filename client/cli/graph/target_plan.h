@@ -18,6 +18,8 @@ struct GraphFlags {
   std::vector<std::string> off;
   bool keeps_small = false;
   bool no_fusion = false;
+  bool no_splits = false;
+  bool takes_views = false;
   bool fast_math = false;
   std::string barriers = "score";
   std::vector<std::string> dimensions;  // of an ONNX model: "batch=1..64:16%8"

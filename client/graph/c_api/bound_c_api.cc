@@ -1,5 +1,8 @@
 // The part of kiln_graph.h that executes.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -67,7 +70,7 @@ kiln_graph_code kiln_graph_bind(kiln_graph_plan* plan, kiln_launch_runtime* runt
                                 kiln_graph_bound** bound) {
   return Guarded({plan, runtime, bound}, [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(auto made, BoundPlan::Make(plan->plan, runtime, device));
-    *bound = new kiln_graph_bound{std::move(made)};
+    *bound = new kiln_graph_bound{.bound = std::move(made)};
     return absl::OkStatus();
   });
 }
@@ -88,6 +91,20 @@ kiln_graph_code kiln_graph_bound_set_artifact(kiln_graph_bound* bound, uint32_t 
 
 kiln_graph_code kiln_graph_bound_prepare(kiln_graph_bound* bound) {
   return Guarded({bound}, [&] { return bound->bound->Prepare(); });
+}
+
+kiln_graph_code kiln_graph_bound_get_load_failure(kiln_graph_bound* bound, uint32_t number,
+                                                  uint32_t* kernel, const char** why) {
+  return Guarded({bound, kernel, why}, [&]() -> absl::Status {
+    const auto failures = bound->bound->LoadFailures();
+    if (number >= failures.size()) {
+      return absl::NotFoundError(fmt::format("{} kernels could not be loaded", failures.size()));
+    }
+    bound->failure = std::string(failures[number].why.message());
+    *kernel = static_cast<uint32_t>(failures[number].kernel);
+    *why = bound->failure.c_str();
+    return absl::OkStatus();
+  });
 }
 
 kiln_graph_code kiln_graph_bound_get_explanation(const kiln_graph_bound* bound, const char** text) {

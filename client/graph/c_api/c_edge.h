@@ -43,6 +43,7 @@ struct kiln_graph_plan {
 
 struct kiln_graph_bound {
   std::unique_ptr<kiln::graph::BoundPlan> bound;
+  std::string failure = {};  // that get_load_failure gave last
 };
 
 namespace kiln::graph {

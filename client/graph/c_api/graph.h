@@ -70,6 +70,12 @@ struct Execution {
   uint64_t kernels_mark = 0;  // for CheckReplay: KernelsMark() when it was captured
 };
 
+// A kernel that the device does not take.
+struct LoadFailure {
+  uint32_t kernel = 0;
+  std::string why = "";
+};
+
 // A plan on a device. Any number of threads may execute it at once.
 class Bound {
  public:
@@ -96,6 +102,17 @@ class Bound {
     const auto code = kiln_graph_bound_get_explanation(get(), &text);
     if (code != KILN_GRAPH_OK) return StatusOf(code);
     return std::string(text);
+  }
+  // Kernels that could not be loaded, where another compiler's may do. For Plan::Bind.
+  [[nodiscard]] std::vector<LoadFailure> LoadFailures() const {
+    std::vector<LoadFailure> failures;
+    uint32_t kernel = 0;
+    const char* why = "";
+    while (kiln_graph_bound_get_load_failure(get(), static_cast<uint32_t>(failures.size()), &kernel,
+                                             &why) == KILN_GRAPH_OK) {
+      failures.push_back({kernel, why});
+    }
+    return failures;
   }
   // For kiln_launch_kernel_get_times and the like; it lives as long as this object.
   [[nodiscard]] absl::StatusOr<kiln_launch_kernel*> Kernel(uint32_t number) const {
@@ -202,6 +219,13 @@ class Plan {
     if (code != KILN_GRAPH_OK) return StatusOf(code);
     return std::string(text);
   }
+  // 64 hex digits over all that decides the code.
+  [[nodiscard]] absl::StatusOr<std::string> Key() const {
+    const char* key = "";
+    const auto code = kiln_graph_plan_get_key(get(), &key);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return std::string(key);
+  }
   kiln_graph_plan_info Info() const { return Get<kiln_graph_plan_info>(kiln_graph_plan_get_info); }
   kiln_graph_step Step(uint32_t number) const {
     return Get<kiln_graph_step>(kiln_graph_plan_get_step, number);
@@ -224,6 +248,11 @@ class Plan {
     return std::nullopt;
   }
 
+  // Writes the requests of all kernels to a new file, which `kiln warm` takes.
+  [[nodiscard]] absl::Status WriteManifest(const std::string& path) const {
+    return StatusOf(kiln_graph_plan_write_manifest(get(), path.c_str()));
+  }
+
   // Called for each kernel that is there, or failed for good.
   using KernelSink = std::function<void(uint32_t kernel, const absl::Status& status)>;
 
@@ -244,21 +273,47 @@ class Plan {
     });
   }
 
-  // Loads the compiled kernels. FAILED_PRECONDITION: one has not been compiled.
-  [[nodiscard]] absl::StatusOr<Bound> Bind(kiln_launch_runtime* runtime, int device) const {
+  // Writes a kernel for the next compiler, after a failure for the reason `why`: Compile asks for
+  // it. NOT_FOUND: there is none; its operations are the engine's, or a variant is dropped.
+  [[nodiscard]] absl::Status UseNextCompiler(uint32_t kernel, const std::string& why) {
+    responses_.erase(kernel);
+    return StatusOf(kiln_graph_plan_use_next_compiler(get(), kernel, why.c_str()));
+  }
+
+  // Loads the compiled kernels. FAILED_PRECONDITION: one has not been compiled. `failures`: the
+  // kernels that cannot be loaded, for which UseNextCompiler may help; the first one's error is
+  // what this returns.
+  [[nodiscard]] absl::StatusOr<Bound> Bind(kiln_launch_runtime* runtime, int device,
+                                           std::vector<LoadFailure>* failures = nullptr) const {
     kiln_graph_bound* opened = nullptr;
     const auto code = kiln_graph_bind(get(), runtime, device, &opened);
     if (code != KILN_GRAPH_OK) return StatusOf(code);
     Bound bound(opened);
+    absl::Status first;
     for (const auto& [kernel, response] : responses_) {
       if (Kernel(kernel).step < 0) continue;
-      const auto set =
-          kiln_graph_bound_set_response(opened, kernel, response.data(), response.size());
-      if (set != KILN_GRAPH_OK) return StatusOf(set);
+      first.Update(StatusOf(
+          kiln_graph_bound_set_response(opened, kernel, response.data(), response.size())));
     }
-    const auto prepared = kiln_graph_bound_prepare(opened);
-    if (prepared != KILN_GRAPH_OK) return StatusOf(prepared);
-    return bound;
+    first.Update(StatusOf(kiln_graph_bound_prepare(opened)));
+    if (first.ok()) return bound;
+    if (failures != nullptr) *failures = bound.LoadFailures();
+    return first;
+  }
+  // As Bind, but kernels that cannot be loaded are compiled for the next compiler, until all load
+  // or are the engine's: read steps and buffers afterwards.
+  [[nodiscard]] absl::StatusOr<Bound> Bind(kiln::Client& client, kiln_launch_runtime* runtime,
+                                           int device) {
+    while (true) {
+      std::vector<LoadFailure> failures;
+      absl::StatusOr<Bound> bound = Bind(runtime, device, &failures);
+      if (bound.ok() || failures.empty()) return bound;
+      for (const LoadFailure& each : failures) {
+        UseNextCompiler(each.kernel, each.why).IgnoreError();  // NOT_FOUND: it is the engine's
+      }
+      absl::Status compiled = Compile(client);
+      if (!compiled.ok()) return compiled;
+    }
   }
   kiln_graph_plan* get() const { return handle_.get(); }
 

@@ -141,6 +141,11 @@ typedef struct kiln_graph_kernel {
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t number,
                                                           kiln_graph_kernel* kernel);
 
+/* Writes the requests of the kernels to a new file, which `kiln warm` takes: one JSON object a
+ * line. Errors name the file. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_plan_write_manifest(kiln_graph_plan* plan,
+                                                              const char* path);
+
 /* Writes a kernel for the next compiler, after a compile that failed for the reason `why`.
  * NOT_FOUND: there is none. A variant is not needed any more then. The operations of another kernel
  * are the engine's, a step for each. A kernel with grid barriers becomes one for each section,
@@ -194,8 +199,16 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_bound_set_response(kiln_graph_bound* b
 KILN_GRAPH_API kiln_graph_code kiln_graph_bound_set_artifact(kiln_graph_bound* bound,
                                                              uint32_t kernel,
                                                              struct kiln_launch_artifact* artifact);
-/* Loads all kernels. FAILED_PRECONDITION: one that is no variant has not been set. */
+/* Loads all kernels. FAILED_PRECONDITION: one that is no variant has not been set. Goes on behind a
+ * kernel that cannot be loaded, and ends with the first one's error. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_bound_prepare(kiln_graph_bound* bound);
+/* The kernels that set_response, set_artifact or prepare failed for, where another compiler's may
+ * do: the device has too little for it, or does not take the code. Give each to
+ * kiln_graph_plan_use_next_compiler, have it compiled, and bind the plan anew. `number` counts them
+ * from 0. NOT_FOUND: there are no more. `why` lives until the next call for the bound plan. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_bound_get_load_failure(kiln_graph_bound* bound,
+                                                                 uint32_t number, uint32_t* kernel,
+                                                                 const char** why);
 /* A line for each kernel with grid barriers of a prepared plan: one launch, or several where the
  * device cannot have all blocks resident, and why. Lives as long as the bound plan. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_bound_get_explanation(const kiln_graph_bound* bound,

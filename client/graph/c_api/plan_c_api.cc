@@ -1,6 +1,9 @@
 // The part of kiln_graph.h that plans.
 #include <fmt/format.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -81,6 +84,16 @@ const char* KindOf(Language language) {
       return "opencl";
   }
   return "";
+}
+
+// As docs/manifest.md has it.
+std::string RequestLine(const PlannedKernel& kernel, const std::string& target) {
+  nlohmann::json line{{"name", kernel.kernel.entry},
+                      {"kind", KindOf(kernel.kernel.language)},
+                      {"target", target},
+                      {"source", kernel.kernel.text}};
+  if (kernel.num_warps > 0) line["options"] = {{"num_warps", kernel.num_warps}};
+  return line.dump();
 }
 
 // Texts of the plan's views, made when they are first asked for.
@@ -188,6 +201,19 @@ kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t numbe
     known.why = of.why.c_str();
     known.split = of.split.c_str();
     return Write(known, kernel);
+  });
+}
+
+kiln_graph_code kiln_graph_plan_write_manifest(kiln_graph_plan* plan, const char* path) {
+  return Guarded({plan, path}, [&]() -> absl::Status {
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    for (size_t number = 0; number < plan->plan.kernels().size(); ++number) {
+      if (plan->plan.StepOf(static_cast<int>(number)) < 0) continue;
+      file << RequestLine(plan->plan.kernels()[number], plan->plan.compile_config().target) << '\n';
+    }
+    file.close();
+    if (!file.fail()) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format("{}: it cannot be written", path));
   });
 }
 

@@ -25,6 +25,14 @@ uint64_t NewMarks() {
   return (plans.fetch_add(1, std::memory_order_relaxed) + 1) << 32;
 }
 
+// Whether another compiler's kernel may load where this one does not. Without a context or a
+// driver, or on another architecture, none does.
+bool IsOfTheKernel(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsInternal(status) ||
+         absl::IsResourceExhausted(status) || absl::IsUnimplemented(status) ||
+         absl::IsDataLoss(status);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BoundPlan>> BoundPlan::Make(const KernelPlan& plan,
@@ -84,7 +92,9 @@ absl::Status BoundPlan::CheckIsOurs(size_t kernel) const {
 }
 
 absl::Status BoundPlan::Keep(size_t kernel, kiln_launch_code code, kiln_launch_kernel* opened) {
-  if (code != KILN_LAUNCH_OK) return FromLaunch(code);
+  absl::Status status = FromLaunch(code);
+  kernels_[kernel].load_failure = IsOfTheKernel(status) ? status : absl::OkStatus();
+  if (!status.ok()) return status;
   kernels_[kernel].kernel.reset(opened);
   ++sets_;
   kernels_[kernel].mark = KernelsMark();
@@ -121,16 +131,34 @@ absl::StatusOr<kiln_launch_kernel*> BoundPlan::KernelAt(size_t number) const {
 
 absl::Status BoundPlan::Prepare() {
   explanation_.clear();
+  absl::Status first;
   for (const BoundStep& step : steps_) {
     for (size_t i = step.first_kernel; i < step.end_kernel; ++i) {
-      if (kernels_[i].is_variant && kernels_[i].kernel == nullptr) continue;
-      absl::Status status = CheckIsSet(i);
-      if (status.ok()) status = FromLaunch(kiln_launch_prepare(kernels_[i].kernel.get()));
-      if (status.ok() && !kernels_[i].stages.empty()) status = AskForRoom(kernels_[i]);
-      if (!status.ok()) return status;
+      BoundKernel& kernel = kernels_[i];
+      if (kernel.kernel == nullptr && kernel.load_failure.ok() && !kernel.is_variant) {
+        return CheckIsSet(i);
+      }
+      absl::Status status = kernel.kernel == nullptr ? kernel.load_failure : Load(kernel);
+      if (!status.ok() && !IsOfTheKernel(status)) return status;
+      first.Update(std::move(status));
     }
   }
-  return absl::OkStatus();
+  return first;
+}
+
+absl::Status BoundPlan::Load(BoundKernel& kernel) {
+  absl::Status status = FromLaunch(kiln_launch_prepare(kernel.kernel.get()));
+  if (status.ok() && !kernel.stages.empty()) status = AskForRoom(kernel);
+  kernel.load_failure = IsOfTheKernel(status) ? status : absl::OkStatus();
+  return status;
+}
+
+std::vector<BoundPlan::LoadFailure> BoundPlan::LoadFailures() const {
+  std::vector<LoadFailure> failures;
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    if (!kernels_[i].load_failure.ok()) failures.push_back({i, kernels_[i].load_failure});
+  }
+  return failures;
 }
 
 absl::Status BoundPlan::AskForRoom(BoundKernel& kernel) {

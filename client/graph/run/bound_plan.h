@@ -45,8 +45,15 @@ class BoundPlan {
   [[nodiscard]] absl::Status SetArtifact(size_t kernel, kiln_launch_artifact* artifact);
   // Loads every kernel, and asks how many blocks of kernels with stages the device has room for.
   // FAILED_PRECONDITION: one has not been set. Without a variant the kernel of the whole range does
-  // its work.
+  // its work. Goes on behind a kernel that cannot be loaded, and ends with the first one's error.
   [[nodiscard]] absl::Status Prepare();
+  // A kernel that SetResponse, SetArtifact or Prepare failed for, where another compiler's may do:
+  // the device has too little for it, or does not take the code.
+  struct LoadFailure {
+    size_t kernel = 0;
+    absl::Status why;
+  };
+  [[nodiscard]] std::vector<LoadFailure> LoadFailures() const;
   // A line for each kernel with stages of a prepared plan: one launch, or one for each stage where
   // the device cannot have all blocks resident, and why.
   const std::string& explanation() const { return explanation_; }
@@ -101,6 +108,7 @@ class BoundPlan {
     uint64_t mark = 0;          // since when it is set
     std::vector<Symbol> parts;  // the ranges of a variant
     std::unique_ptr<kiln_launch_kernel, CloseKernel> kernel;
+    absl::Status load_failure;
   };
   struct BoundStep {
     bool is_engines = false;
@@ -127,6 +135,7 @@ class BoundPlan {
   }
   BoundPlan(const KernelPlan& plan, MemoryLayout layout, kiln_launch_runtime* runtime, int device);
   absl::Status Keep(size_t kernel, kiln_launch_code code, kiln_launch_kernel* opened);
+  absl::Status Load(BoundKernel& kernel);
   absl::Status CheckIsOurs(size_t kernel) const;
   absl::Status CheckIsSet(size_t kernel) const;
   std::string_view NameOf(int buffer) const;

@@ -210,6 +210,13 @@ def load(source: Source, *, device: Optional[int] = None, server_uid: Optional[i
         return runtime()._open(artifact, device)
 
 
+def times_of(call: Callable[..., None], reset: bool) -> KernelTimes:
+    """`call` calls a function of a kernel. For kiln.graph."""
+    times = c.Times()
+    call("kernel_get_times", reset, ctypes.byref(times))
+    return KernelTimes(times.launches, times.dropped, times.total_ms, times.min_ms, times.max_ms)
+
+
 @contextlib.contextmanager
 def opened(source: Source) -> "Iterator[ctypes.c_void_p]":
     """A kiln_launch_artifact. For kiln.graph."""
@@ -349,10 +356,8 @@ class Kernel:
 
     def times(self, *, reset: bool = False) -> KernelTimes:
         """How long its launches took, where the runtime has them measured. Waits for those under way. `reset`: begin anew."""
-        times = c.Times()
         with _told(self._misfit):
-            self._call("kernel_get_times", _validate.flag(reset, "reset"), ctypes.byref(times))
-        return KernelTimes(times.launches, times.dropped, times.total_ms, times.min_ms, times.max_ms)
+            return times_of(self._call, _validate.flag(reset, "reset"))
 
     # --- For kiln.graph ---
 

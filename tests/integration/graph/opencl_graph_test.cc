@@ -12,9 +12,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "tests/testing/launch/fake_cuda.h"
 #include "tests/testing/temporary_daemon.h"
 
 namespace kiln {
@@ -246,11 +248,14 @@ TEST_F(OpenClGraphTest, PreloadCompilesInTheBackground) {
   EXPECT_TRUE(plan->Bind(Device().runtime(), 0).ok());
 }
 
-TEST_F(OpenClGraphTest, AKernelThatDoesNotCompileIsWrittenForTheNextCompiler) {
+std::string CudaDirectory() {
   const char* set = std::getenv("KILN_TEST_CUDA");  // directories, separated by ':'
   const std::string cuda = set == nullptr ? "/usr/local/cuda" : set;
-  TemporaryDaemon daemon(
-      {"--set", "toolchain.directories=[\"" + cuda.substr(0, cuda.find(':')) + "\"]"});
+  return cuda.substr(0, cuda.find(':'));
+}
+
+TEST_F(OpenClGraphTest, AKernelThatDoesNotCompileIsWrittenForTheNextCompiler) {
+  TemporaryDaemon daemon({"--set", "toolchain.directories=[\"" + CudaDirectory() + "\"]"});
   daemon.Start();  // has NVRTC and no Triton
   auto plan = MakePlan("cuda:90", {.compilers = "triton,cuda", .keeps_small_sections = true});
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -267,6 +272,63 @@ TEST_F(OpenClGraphTest, AKernelThatDoesNotCompileIsWrittenForTheNextCompiler) {
     EXPECT_STREQ(plan->Kernel(kernel).kind, "cuda");
     EXPECT_THAT(plan->Kernel(kernel).why, HasSubstr("triton: "));
   }
+}
+
+// The driver's stand-in with the kernels of MakePlan, whatever their code.
+class FakeDevice {
+ public:
+  explicit FakeDevice(const graph::Plan& plan) {
+    fake_->MakeContext();
+    for (uint32_t kernel = 0; kernel < plan.Info().kernels; ++kernel) {
+      const bool is_product =
+          std::string_view(plan.Kernel(kernel).entry).find("matmul") != std::string_view::npos;
+      fake_->Define(plan.Kernel(kernel).entry,
+                    {.parameter_bytes = std::vector<size_t>(is_product ? 4 : 3, 8)});
+    }
+    kiln_launch_open_options options{};
+    options.size = sizeof options;
+    options.driver_path = fake_.path().c_str();
+    EXPECT_EQ(kiln_launch_open(&options, &runtime_), KILN_LAUNCH_OK) << kiln_launch_error();
+  }
+  ~FakeDevice() {
+    kiln_launch_close(runtime_);
+    fake_->SetCurrent(nullptr);
+  }
+  void FailNextLoads(int count) { fake_->Fail("cuLibraryLoadData", /*INVALID_IMAGE*/ 200, count); }
+  kiln_launch_runtime* runtime() { return runtime_; }
+
+ private:
+  FakeCudaLibrary fake_;
+  kiln_launch_runtime* runtime_ = nullptr;
+};
+
+TEST_F(OpenClGraphTest, OperationsOfAKernelThatDoesNotLoadAreTheEngines) {
+  TemporaryDaemon daemon({"--set", "toolchain.directories=[\"" + CudaDirectory() + "\"]"});
+  daemon.Start();
+  const auto client = daemon.Connect();
+  auto plan =
+      MakePlan("cuda:90", {.compilers = "cuda", .fuses = false, .keeps_small_sections = true});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const absl::Status compiled = plan->Compile(*client);
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  FakeDevice device(*plan);
+  device.FailNextLoads(2);
+  std::vector<graph::LoadFailure> failures;
+  EXPECT_FALSE(plan->Bind(device.runtime(), 0, &failures).ok());
+  ASSERT_EQ(failures.size(), 2u);
+  EXPECT_EQ(failures[1].kernel, 1u);
+  EXPECT_THAT(failures[1].why, HasSubstr("cuLibraryLoadData"));
+
+  device.FailNextLoads(2);  // no compiler is left for the first two
+  const auto bound = plan->Bind(*client, device.runtime(), 0);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  for (uint32_t step = 0; step < 2; ++step) {
+    EXPECT_EQ(plan->Step(step).is_engines, 1u);
+    EXPECT_THAT(plan->Step(step).reason, HasSubstr("cuLibraryLoadData"));
+  }
+  EXPECT_EQ(plan->Kernel(1).step, -1);
+  EXPECT_GE(plan->Kernel(2).step, 0);
+  EXPECT_EQ(plan->Key()->size(), 64u);
 }
 
 TEST_F(OpenClGraphTest, WithoutAToolchainTheOperationsAreTheEngines) {

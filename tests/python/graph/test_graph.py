@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.graph
-from graph.example_segments import TARGET, gated, gated_arrays, normalized_rows, softmax
+from graph.example_segments import TARGET, daemon_in, gated, gated_arrays, normalized_rows, softmax
 from random_segments.comparison import Tolerances
 from random_segments.drawing import drawn
 
@@ -32,6 +32,19 @@ def test_a_segment_is_compiled_and_run(client, runtime, device, put, rows):
     bound.execute(arrays, stream=device.queue)
     device.finish()
     np.testing.assert_allclose(put.read(arrays["y"]), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_plans_manifest_warms_what_it_compiles(tmp_path, programs):
+    plan = gated(fuses=False)
+    with pytest.raises(kiln.InvalidArgumentError, match="none/plan.jsonl: it cannot be written"):
+        plan.write_manifest(tmp_path / "none" / "plan.jsonl")
+    plan.write_manifest(tmp_path / "plan.jsonl")
+    with daemon_in(tmp_path / "daemon", programs) as daemon:
+        assert daemon.kiln("warm", tmp_path / "plan.jsonl").code == 0
+        outcomes = []
+        with kiln.Client(root=daemon.root) as client:
+            assert plan.compile(client, each=lambda kernel, artifact: outcomes.append(artifact.outcome)) == []
+    assert outcomes == ["hit"] * len(plan.kernels) and len(outcomes) == 2
 
 
 def test_a_preload_compiles_in_the_background(client, runtime):

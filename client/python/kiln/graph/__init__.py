@@ -18,7 +18,7 @@ docs/graph.md has the words, the operators and the JSON of segments. Importing t
 
 from kiln.graph._arrays import TensorAddress
 from kiln.graph._size import Size
-from kiln.graph.bound import BoundPlan, ObservedSymbol
+from kiln.graph.bound import BoundPlan, KernelLoadError, ObservedSymbol
 from kiln.graph.compiling import FailedKernel, Preload
 from kiln.graph.plan import Buffer, Plan, PlannedKernel, Step, View
 from kiln.graph.segment import Segment
@@ -27,6 +27,6 @@ from kiln.graph.value import Constant, Operation, Value
 from_onnx = Segment.from_onnx
 
 __all__ = [
-    "BoundPlan", "Buffer", "Constant", "FailedKernel", "ObservedSymbol", "Operation", "Plan", "PlannedKernel", "Preload", "Segment", "Size",
-    "Step", "TensorAddress", "Value", "View", "from_onnx"
+    "BoundPlan", "Buffer", "Constant", "FailedKernel", "KernelLoadError", "ObservedSymbol", "Operation", "Plan", "PlannedKernel", "Preload",
+    "Segment", "Size", "Step", "TensorAddress", "Value", "View", "from_onnx"
 ]

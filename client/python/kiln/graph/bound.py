@@ -4,21 +4,30 @@ import ctypes
 import os
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, cast
 
-from kiln import launch
+from kiln import _validate, launch
 from kiln._launch.parameters import Misfit
 from kiln._signals import reraise_from_handler
-from kiln.errors import LaunchError
+from kiln.artifact import Artifact
+from kiln.errors import LaunchError, NotFoundError
 from kiln.graph import _library as c
 from kiln.graph._arrays import facts_of, strides_fit
 from kiln.graph._size import Size
 
 if TYPE_CHECKING:
-    from kiln.graph.plan import Buffer, Plan
+    from kiln.graph.plan import Buffer, Plan, PlannedKernel
     from kiln.graph.value import Operation
 
 Engine = Callable[["Operation", List[Any]], "Union[Sequence[Any], Any]"]
+
+
+class KernelLoadError(LaunchError):
+    """The device does not take kernels of a plan, and another compiler's may do. failures: each kernel, and why."""
+
+    def __init__(self, message: str, *, failures: "Tuple[Tuple[PlannedKernel, str], ...]" = (), **more: Any) -> None:
+        super().__init__(message, **more)
+        self.failures = failures
 
 
 @dataclass(frozen=True)
@@ -49,26 +58,64 @@ class BoundPlan:
             kernels, self.steps, self.buffers, views = plan.kernels, plan.steps, plan.buffers, plan.views
             c.library().launch("bind", plan._handle, runtime._handle, number, ctypes.byref(self._handle))
         weakref.finalize(self, _close, self._handle, os.getpid()).atexit = False
+        # Any of the kernels: it finds out addresses on the device.
+        self._kernel: Optional[launch.Kernel] = None
+        self._load(plan, kernels)
+        if kernels:
+            self._kernel = runtime.load(cast(Artifact, plan.artifact(kernels[0])), device=device)
+        self._kernel_numbers = tuple(kernel.number for kernel in kernels)
         self._symbols = plan._symbols
         self._bases = {view.name: view.base for view in views}
         self._interface_names = plan._interface_names
-        # Any of the kernels: it finds out addresses on the device.
-        self._kernel: Optional[launch.Kernel] = None
-        for kernel in kernels:
-            artifact = plan.artifact(kernel)
+        self.device = number if self._kernel is None else self._kernel.device
+
+    def _load(self, plan: "Plan", kernels: "Sequence[PlannedKernel]") -> None:
+        artifacts = [plan.artifact(kernel) for kernel in kernels]
+        for kernel, artifact in zip(kernels, artifacts):
             if artifact is None:
                 raise LaunchError(f"kernel {kernel.entry} is not compiled: call compile() first", code="FAILED_PRECONDITION", kernel=kernel.entry)
-            with launch.opened(artifact) as handle:
-                c.library().launch("bound_set_artifact", self._handle, kernel.number, handle)
-            self._kernel = self._kernel or runtime.load(artifact, device=device)
-        c.library().launch("bound_prepare", self._handle)
-        self.device = number if self._kernel is None else self._kernel.device
+        first: Optional[LaunchError] = None
+        for kernel, artifact in zip(kernels, artifacts):
+            try:
+                with launch.opened(cast(Artifact, artifact)) as handle:
+                    c.library().launch("bound_set_artifact", self._handle, kernel.number, handle)
+            except LaunchError as error:
+                first = first or error
+        try:
+            c.library().launch("bound_prepare", self._handle)
+        except LaunchError as error:
+            first = first or error
+        if first is None:
+            return
+        failures = self._load_failures({kernel.number: kernel for kernel in kernels})
+        raise KernelLoadError(first.message, failures=failures, code=first.code) if failures else first
+
+    def _load_failures(self, kernels: "Mapping[int, PlannedKernel]") -> "Tuple[Tuple[PlannedKernel, str], ...]":
+        failures: "List[Tuple[PlannedKernel, str]]" = []
+        kernel, why = ctypes.c_uint32(), ctypes.c_char_p()
+        while True:
+            try:
+                c.library().call("bound_get_load_failure", self._handle, len(failures), ctypes.byref(kernel), ctypes.byref(why))
+            except NotFoundError:
+                return tuple(failures)
+            failures.append((kernels[kernel.value], c.text_of(why.value)))
 
     def explain(self) -> str:
         """A line for each kernel with grid barriers: one launch, or several where the device cannot have all blocks resident, and why."""
         text = ctypes.c_char_p()
         c.library().launch("bound_get_explanation", self._handle, ctypes.byref(text))
         return c.text_of(text.value)
+
+    def times(self, *, reset: bool = False) -> "Dict[int, launch.KernelTimes]":
+        """How long the launches of each kernel took, by its number, as Step.kernels has it; see Runtime.configure(times_launches=True).
+        Plans that have the same kernel count together. Waits for launches under way. reset: begin anew."""
+        reset = _validate.flag(reset, "reset")
+        found: "Dict[int, launch.KernelTimes]" = {}
+        for number in self._kernel_numbers:
+            handle = ctypes.c_void_p()
+            c.library().launch("bound_get_kernel", self._handle, number, ctypes.byref(handle))
+            found[number] = launch.times_of(lambda name, *rest: c.launch.library().call(name, handle, *rest), reset)
+        return found
 
     def workspace_bytes(self, symbols: Mapping[str, int]) -> int:
         """What values between kernels take at these sizes, in bytes; 0: none is needed. LaunchError: one is outside of its range."""

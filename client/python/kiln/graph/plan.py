@@ -8,12 +8,14 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
+from kiln import _validate
 from kiln.artifact import Artifact
 from kiln.errors import NotFoundError
 from kiln.graph import _library as c
 from kiln.graph._size import Size
 from kiln.graph.compiling import EachKernel, FailedKernel, Preload, compile_kernels
 from kiln.request import CompileRequest
+from kiln.sockets import Place
 
 if TYPE_CHECKING:
     from kiln.client import Client
@@ -142,6 +144,12 @@ class Plan:
         """A request for each kernel: for Client.compile_many on any machine, and for AsyncClient."""
         return [request_of(kernel) for kernel in self.kernels]
 
+    def write_manifest(self, path: Place) -> None:
+        """Writes these requests to a new file, which `kiln warm` takes. InvalidArgumentError names the file."""
+        _validate.place(path, "path")
+        with self._lock:
+            c.library().call("plan_write_manifest", self._handle, os.fsencode(path))
+
     def compile(self, client: "Client", *, each: "Optional[EachKernel]" = None, timeout: Optional[float] = None) -> "List[FailedKernel]":
         """Has the daemon compile all kernels that are not there yet, as one batch. Returns the compiles that failed.
 
@@ -157,14 +165,24 @@ class Plan:
         """compile() on a thread of its own, while the engine runs without the plan. `each` is called on that thread."""
         return Preload(lambda: compile_kernels(self, client, each, timeout))
 
-    def bind(self, device: Optional[int] = None, *, runtime: "Optional[Runtime]" = None) -> "BoundPlan":
+    def bind(self, device: Optional[int] = None, *, runtime: "Optional[Runtime]" = None, client: "Optional[Client]" = None) -> "BoundPlan":
         """Loads the kernels: waits for what runs on the device.
 
         device: its number; None: the thread's current context. runtime: of the target's backend; None: the driver's usual library.
-        LaunchError: FAILED_PRECONDITION for a kernel that is not compiled, UNAVAILABLE where there is no driver.
+        client: kernels that the device does not take are compiled for the next compiler, until all load or are the engine's. Without it
+        they are a KernelLoadError. LaunchError: FAILED_PRECONDITION for a kernel that is not compiled, UNAVAILABLE where there is no
+        driver.
         """
-        from kiln.graph.bound import BoundPlan
-        return BoundPlan(self, device, runtime)
+        from kiln.graph.bound import BoundPlan, KernelLoadError
+        while True:
+            try:
+                return BoundPlan(self, device, runtime)
+            except KernelLoadError as error:
+                if client is None:
+                    raise
+                for kernel, why in error.failures:
+                    self.use_next_compiler(kernel, why)
+            self.compile(client)
 
     def use_next_compiler(self, kernel: PlannedKernel, why: str) -> bool:
         """After a failed compile of the kernel's text. False: there is no other compiler. The kernel's operations are the engine's now; a

@@ -3,8 +3,11 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "client/cli/command_line.h"
 #include "client/cli/output/console.h"
@@ -36,6 +39,18 @@ TEST_F(GraphCommandTest, ExplainsTheCompilerOfEachKernel) {
   EXPECT_THAT(out_.str(), HasSubstr("section 1: kernel kiln_abs_2 by opencl: "));
   EXPECT_EQ(Run({"explain", Segment(), "--target", "cuda:90", "--compiler", "cuda"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("section 1: kernel kiln_abs_2 by cuda: it is forced\n"));
+}
+
+TEST_F(GraphCommandTest, OptionsOfAPlanAreInItsKey) {
+  std::set<std::string> keys;
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {}, {"--views"}, {"--no-splits"}, {"--views", "--no-splits"}}) {
+    std::vector<std::string> arguments = {"explain", Segment(), "--target", "cuda:90", "--json"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    EXPECT_EQ(Run(arguments), 0) << err_.str();
+    keys.insert((*ParseJson(out_.str()))["targets"][0]["key"]);
+  }
+  EXPECT_EQ(keys.size(), 4u);
 }
 
 TEST_F(GraphCommandTest, ExplainsAsJson) {

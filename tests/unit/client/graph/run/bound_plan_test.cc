@@ -328,6 +328,26 @@ TEST(KernelPlanTest, PlansShareTheBytesOfConstants) {
   EXPECT_EQ(plan->segment().values[0].bytes->data(), maker.segment().values[0].bytes->data());
 }
 
+TEST_F(BoundPlanTest, KernelsThatTheDeviceDoesNotTakeAreTold) {
+  constexpr int kInvalidImage = 200;
+  for (const size_t number : {0, 1, 2, 3}) SetArtifact(number);
+  fake_->Fail("cuLibraryLoadData", kInvalidImage, 2);
+  const absl::Status prepared = bound_->Prepare();
+  EXPECT_TRUE(absl::IsDataLoss(prepared)) << prepared;
+  const auto failures = bound_->LoadFailures();
+  ASSERT_EQ(failures.size(), 2u) << "those behind it are loaded all the same";
+  EXPECT_EQ(failures[0].kernel, 0u);
+  EXPECT_EQ(failures[1].kernel, 1u);
+  EXPECT_EQ(failures[0].why, prepared);
+  ASSERT_TRUE(bound_->Prepare().ok());
+  EXPECT_TRUE(bound_->LoadFailures().empty());
+}
+
+TEST_F(BoundPlanTest, WithoutAnArtifactNoKernelIsToBlame) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(bound_->Prepare()));
+  EXPECT_TRUE(bound_->LoadFailures().empty());
+}
+
 TEST(KernelPlanTest, ASectionWithoutACompilerLeftIsTheEngines) {
   SegmentMaker maker;
   const int x = maker.Input({64, 64});
