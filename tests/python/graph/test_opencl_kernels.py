@@ -4,6 +4,7 @@ import ctypes
 import json
 import pathlib
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -13,19 +14,36 @@ from places import BINARIES
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
 
-# All of them take two minutes. One in four runs with the slow tests, one in 24 always, and those whose threads share rows.
+# All of them take two minutes. One in four runs with the slow tests, one in 24 always, others each day; and those whose threads share
+# rows.
 SLOW = 4
 ALWAYS = 24
+TODAY = int(time.time() // 86400)
 # Relative. OpenCL allows a function of f32 or f64 up to 16 units in the last place; a narrow float is rounded from f32.
 TOLERANCES = {"f16": 2**-10, "bf16": 2**-7, "f32": 2**-19, "f64": 2**-48}
-CASES = json.loads(subprocess.run([BINARIES / "emit_cases", "opencl"], capture_output=True, text=True, check=True).stdout)
+# Of approximations, docs/graph.md has it.
+FAST_TOLERANCES = {**TOLERANCES, "f32": 2**-12}
+
+
+def emitted(*arguments):
+    return json.loads(subprocess.run([BINARIES / "emit_cases", "opencl", *arguments], capture_output=True, text=True, check=True).stdout)
+
+
+CASES = emitted()
 
 
 def parameters():
-    for number, case in enumerate(CASES):
+    for number, case in enumerate(CASES, TODAY):
         is_shared = case["entry"].startswith("rows_")
         if number % SLOW == 0 or is_shared:
             yield pytest.param(case, id=case["entry"], marks=() if number % ALWAYS == 0 or is_shared else pytest.mark.slow)
+
+
+def approximate_parameters():
+    """The cases that fast math changes."""
+    for case, fast in zip(CASES, emitted("fast"), strict=True):
+        if fast["text"] != case["text"]:
+            yield pytest.param(fast, id=fast["entry"])
 
 
 def numbers(content, kind):
@@ -35,17 +53,16 @@ def numbers(content, kind):
     return np.frombuffer(content, {"f16": np.float16, "f32": np.float32, "f64": np.float64}.get(kind, np.uint8))
 
 
-def differences(seen, expected, kind):
+def differences(seen, expected, kind, tolerances=TOLERANCES):
     """Places where the two differ by more than rounding, with both."""
     seen, expected = numbers(seen, kind), numbers(expected, kind)
-    tolerance = TOLERANCES.get(kind, 0)
+    tolerance = tolerances.get(kind, 0)
     with np.errstate(invalid="ignore"):
         equal = np.isclose(seen, expected, rtol=tolerance, atol=tolerance / 8, equal_nan=True)
     return [(int(place), seen[place].item(), expected[place].item()) for place in np.flatnonzero(~equal)]
 
 
-@pytest.mark.parametrize("case", parameters())
-def test_a_kernel_computes_what_its_program_says(client, runtime, device, case):
+def check(client, runtime, device, case, tolerances):
     artifact = client.compile(kiln.CompileRequest(source=case["text"], kind="opencl", target="spirv:1.2"))
     kernel = runtime.load(artifact, device=0)
     # One byte more, since an array of OpenCL is not empty.
@@ -53,4 +70,14 @@ def test_a_kernel_computes_what_its_program_says(client, runtime, device, case):
     kernel.launch(max(case["blocks"], 1), *map(ctypes.addressof, arrays), *case["symbols"], block=(case["threads"],), stream=device.queue)
     device.finish()
     for array, buffer in zip(arrays, case["buffers"], strict=True):
-        assert differences(bytes(array)[:-1], bytes.fromhex(buffer["after"]), buffer["type"]) == []
+        assert differences(bytes(array)[:-1], bytes.fromhex(buffer["after"]), buffer["type"], tolerances) == []
+
+
+@pytest.mark.parametrize("case", parameters())
+def test_a_kernel_computes_what_its_program_says(client, runtime, device, case):
+    check(client, runtime, device, case, TOLERANCES)
+
+
+@pytest.mark.parametrize("case", approximate_parameters())
+def test_a_kernel_with_approximations_is_near_what_its_program_says(client, runtime, device, case):
+    check(client, runtime, device, case, FAST_TOLERANCES)
