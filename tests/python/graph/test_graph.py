@@ -293,3 +293,52 @@ def test_opencl_kernels_compute_what_numpy_does(client, runtime, device, put):
         outputs = {tensor.name: put.read(arrays[tensor.name]).tobytes() for tensor in made.with_role("output")}
         assert Tolerances(made).differences(outputs) == [], made
     assert kernels > 10
+
+
+# --- Sizes that few models have ---
+
+
+def computed(client, runtime, device, put, segment, arrays, shape):
+    plan = segment.plan(TARGET, keeps_small_sections=True)
+    assert plan.compile(client) == [] and not any(step.is_engines for step in plan.steps)
+    bound = plan.bind(0, runtime=runtime)
+    placed = {name: put(array) for name, array in arrays.items()} | {"y": put(np.zeros(shape, np.float32))}
+    size = bound.workspace_bytes({})
+    room = put(np.zeros(size + 256, np.uint8)).address
+    bound.execute(placed, stream=device.queue, workspace=-(-room // 256) * 256)
+    device.finish()
+    return put.read(placed["y"]).reshape(shape)
+
+
+@pytest.mark.parametrize("dilation, stride, group", [(1, 2, 1), (2, 1, 1), (3, 1, 2)])
+def test_a_convolution_in_three_dimensions(client, runtime, device, put, dilation, stride, group):
+    random = np.random.default_rng(7)
+    x = random.standard_normal((2, 4, 8, 9, 7)).astype(np.float32)
+    w = random.standard_normal((6, 4 // group, 2, 3, 2)).astype(np.float32)
+    segment = kiln.graph.Segment("conv")
+    given = segment.input("x", "f32", x.shape), segment.input("w", "f32", w.shape)
+    segment.output(segment.op("Conv", *given, dilations=[dilation] * 3, strides=[stride] * 3, group=group), "y")
+    reach = [dilation * (extent - 1) for extent in w.shape[2:]]
+    shape = [(extent - far - 1) // stride + 1 for extent, far in zip(x.shape[2:], reach)]
+    wanted = np.zeros((2, 6, *shape))
+    for filters, channels in zip(np.split(np.arange(6), group), np.split(np.arange(4), group)):
+        for at in np.ndindex(*w.shape[2:]):
+            places = tuple(slice(dilation * i, dilation * i + stride * extent, stride) for i, extent in zip(at, shape))
+            wanted[:, filters] += np.einsum("nc...,fc->nf...", x[:, channels][(slice(None), slice(None), *places)], w[(filters, slice(None), *at)])
+    seen = computed(client, runtime, device, put, segment, {"x": x, "w": w}, wanted.shape)
+    np.testing.assert_allclose(seen, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_with_a_head_above_256(client, runtime, device, put):
+    random = np.random.default_rng(8)
+    q, k, v = (random.standard_normal((1, 2, length, 320)).astype(np.float32) for length in (5, 9, 9))
+    segment = kiln.graph.Segment("attention")
+    segment.output(segment.op("Attention", *(segment.input(name, "f32", array.shape) for name, array in (("q", q), ("k", k), ("v", v)))), "y")
+    wanted = softmax_of(q @ k.swapaxes(2, 3) / np.sqrt(320)) @ v
+    seen = computed(client, runtime, device, put, segment, {"q": q, "k": k, "v": v}, wanted.shape)
+    np.testing.assert_allclose(seen, wanted, rtol=1e-4, atol=1e-5)
+
+
+def softmax_of(scores):
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
