@@ -48,7 +48,8 @@ class PlanKernels {
       refused_.emplace(section, std::string(programs.status().message()));
       return absl::OkStatus();
     }
-    auto those = KernelsOfPrograms(*std::move(programs), config_, plan_config_, segment_.symbols);
+    auto those =
+        KernelsOfPrograms(*std::move(programs), config_, plan_config_, segment_.symbols, known_);
     if (absl::IsNotFound(those.status()) && config_.forced) {
       return absl::UnimplementedError(fmt::format(
           "{} ({}): {} cannot write it: {}", segment_.operations[static_cast<size_t>(root)].name,
@@ -91,6 +92,7 @@ class PlanKernels {
   Plan& plan_;
   const CompileConfig& config_;
   const PlanConfig& plan_config_;
+  KnownKernels known_;
   std::vector<PlannedKernel> kernels_;
   std::map<int, std::string> refused_;  // sections
 };

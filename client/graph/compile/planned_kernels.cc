@@ -83,6 +83,36 @@ std::vector<PlannedKernel> VariantsOf(const PlannedKernel& whole, const CompileC
   return variants;
 }
 
+// What decides the texts of a program's kernels, in a plan whose programs have the same symbols.
+std::string KeyOf(const LoopProgram& program) {
+  std::string key = ToText(program);
+  for (const Buffer& buffer : program.buffers) key += fmt::format("{} ", buffer.alignment);
+  return key;
+}
+
+// Of the whole range behind the variants.
+absl::StatusOr<std::vector<PlannedKernel>> KernelsOfProgram(LoopProgram program,
+                                                            std::vector<int> values,
+                                                            const CompileConfig& config,
+                                                            const PlanConfig& plan_config,
+                                                            const std::vector<Symbol>& symbols) {
+  KILN_ASSIGN_OR_RETURN(auto choices, ChoicesFor(program, config));
+  if (choices.empty()) {
+    return absl::NotFoundError(
+        fmt::format("{} cannot write a program with a loop", NamesOf(config.available)));
+  }
+  PlannedKernel kernel;
+  kernel.buffers = std::move(values);
+  kernel.program = std::move(program);
+  KILN_RETURN_IF_ERROR(TakeFirst(kernel, config, std::move(choices), ""));
+  std::vector<PlannedKernel> kernels;
+  if (plan_config.splits_ranges) {
+    kernels = VariantsOf(kernel, config, plan_config.model, symbols);
+  }
+  kernels.push_back(std::move(kernel));
+  return kernels;
+}
+
 }  // namespace
 
 absl::Status CheckParameters(size_t parameters) {
@@ -94,38 +124,37 @@ absl::Status CheckParameters(size_t parameters) {
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopProgram> programs,
                                                              const CompileConfig& config,
                                                              const PlanConfig& plan_config,
-                                                             const std::vector<Symbol>& symbols) {
+                                                             const std::vector<Symbol>& symbols,
+                                                             KnownKernels& known) {
   std::vector<PlannedKernel> kernels;
   for (LoopProgram& program : programs) {
-    KILN_ASSIGN_OR_RETURN(auto choices, ChoicesFor(program, config));
-    if (choices.empty()) {
-      return absl::NotFoundError(
-          fmt::format("{} cannot write a program with a loop", NamesOf(config.available)));
-    }
-    PlannedKernel kernel;
     DropUnusedBuffers(program);
-    kernel.buffers = TakeValues(program);
-    KILN_RETURN_IF_ERROR(CheckParameters(kernel.buffers.size() + program.symbols.size()));
-    kernel.program = std::move(program);
-    KILN_RETURN_IF_ERROR(TakeFirst(kernel, config, std::move(choices), ""));
-    if (plan_config.splits_ranges) {
-      std::ranges::move(VariantsOf(kernel, config, plan_config.model, symbols),
-                        std::back_inserter(kernels));
+    const std::vector<int> values = TakeValues(program);
+    KILN_RETURN_IF_ERROR(CheckParameters(values.size() + program.symbols.size()));
+    std::vector<PlannedKernel>& alike = known[KeyOf(program)];
+    if (alike.empty()) {
+      KILN_ASSIGN_OR_RETURN(
+          alike, KernelsOfProgram(std::move(program), values, config, plan_config, symbols));
     }
-    kernels.push_back(std::move(kernel));
+    for (PlannedKernel kernel : alike) {
+      kernel.buffers = values;
+      kernels.push_back(std::move(kernel));
+    }
   }
   return kernels;
 }
 
+std::string Explain(const PlannedKernel& kernel) {
+  std::string text = fmt::format("section {}: kernel {} by {}: {}", kernel.section,
+                                 kernel.kernel.entry, NameOf(kernel.compiler), kernel.why);
+  if (!kernel.split.empty()) text += fmt::format("; for {}", kernel.split);
+  if (!kernel.left.empty()) text += fmt::format("; then {}", NamesOf(kernel.left));
+  return text + '\n';
+}
+
 std::string Explain(const std::vector<PlannedKernel>& kernels) {
   std::string text;
-  for (const PlannedKernel& kernel : kernels) {
-    text += fmt::format("section {}: kernel {} by {}: {}", kernel.section, kernel.kernel.entry,
-                        NameOf(kernel.compiler), kernel.why);
-    if (!kernel.split.empty()) text += fmt::format("; for {}", kernel.split);
-    if (!kernel.left.empty()) text += fmt::format("; then {}", NamesOf(kernel.left));
-    text += '\n';
-  }
+  for (const PlannedKernel& kernel : kernels) text += Explain(kernel);
   return text;
 }
 

@@ -54,6 +54,7 @@ struct PlannedKernel {
                                          std::string_view why);
 
 // A line for each kernel: its compiler, why that one, and which would be next.
+std::string Explain(const PlannedKernel& kernel);
 std::string Explain(const std::vector<PlannedKernel>& kernels);
 
 // 64 hex digits over what decides the code: operators, types, ranges, layout, configuration and

@@ -67,9 +67,7 @@ std::string KernelPlan::Explanation() const {
   for (const KernelStep& step : steps_) {
     for (int i = step.first_kernel; i < step.first_kernel + step.kernels; ++i) {
       const PlannedKernel& kernel = kernels_[static_cast<size_t>(i)];
-      if (kernel.is_dropped) continue;
-      text += ChoiceOf(static_cast<size_t>(i)) + '\n';
-      if (!kernel.split.empty()) text += fmt::format("  for {}\n", kernel.split);
+      if (!kernel.is_dropped) text += graph::Explain(kernel);
     }
   }
   return text;

@@ -169,6 +169,8 @@ TEST(PlannedKernelsTest, EqualLayersHaveOneText) {
   ASSERT_EQ(kernels.size(), 4u);
   EXPECT_EQ(kernels[0].kernel.text, kernels[2].kernel.text);
   EXPECT_EQ(kernels[1].kernel.text, kernels[3].kernel.text);
+  EXPECT_THAT(kernels[0].buffers, ElementsAre(0, 1, 2));
+  EXPECT_THAT(kernels[2].buffers, ElementsAre(3, 4, 5));
   Segment renamed = maker.segment();
   renamed.symbols[0].name = "batch";
   EXPECT_EQ(kernels[0].kernel.text,
