@@ -10,7 +10,7 @@ import kiln
 
 # Relative. A narrow float is rounded from f32.
 TOLERANCES = {"f16": 2**-10, "bf16": 2**-7, "f32": 2**-18, "f64": 2**-46}
-# Of approximations: docs/graph.md has it.
+# Approximations are held to this (docs/graph.md).
 FAST_TOLERANCES = {**TOLERANCES, "f32": 2**-12}
 FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 

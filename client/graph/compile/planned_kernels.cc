@@ -90,7 +90,7 @@ std::string KeyOf(const LoopProgram& program) {
   return key;
 }
 
-// Of the whole range behind the variants.
+// The last one is that of the whole range, behind the variants.
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOfProgram(LoopProgram program,
                                                             std::vector<int> values,
                                                             const CompileConfig& config,

@@ -21,7 +21,7 @@ ALWAYS = 24
 TODAY = int(time.time() // 86400)
 # Relative. OpenCL allows a function of f32 or f64 up to 16 units in the last place; a narrow float is rounded from f32.
 TOLERANCES = {"f16": 2**-10, "bf16": 2**-7, "f32": 2**-19, "f64": 2**-48}
-# Of approximations, docs/graph.md has it.
+# Approximations are held to this (docs/graph.md).
 FAST_TOLERANCES = {**TOLERANCES, "f32": 2**-12}
 
 
