@@ -188,9 +188,9 @@ class Side {
   explicit Side(std::string path) : path_(std::move(path)) {}
 
   absl::Status ReadIdentities() {
-    KILN_RETURN_IF_ERROR(Read([this](const NamedRequest& named, const Digest& digest) {
-      identities_.push_back({digest, GroupOf(named)});
-      if (path_ == "-") Keep(named, digest);
+    KILN_RETURN_IF_ERROR(Read([this](const NamedRequest& named) {
+      identities_.push_back({RequestDigest(*named.request), GroupOf(named)});
+      if (path_ == "-") Keep(named, identities_.back().digest);
     }));
     std::ranges::sort(identities_, {}, &Identity::digest);
     return absl::OkStatus();
@@ -209,18 +209,18 @@ class Side {
 
   absl::Status ReadSummaries(const std::set<uint64_t>& groups) {
     if (path_ == "-" || groups.empty()) return absl::OkStatus();
-    return Read([&](const NamedRequest& named, const Digest& digest) {
-      if (groups.contains(GroupOf(named))) Keep(named, digest);
+    return Read([&](const NamedRequest& named) {
+      if (groups.contains(GroupOf(named))) Keep(named, RequestDigest(*named.request));
     });
   }
 
   const Summaries& summaries() const { return summaries_; }
 
  private:
-  absl::Status Read(const std::function<void(const NamedRequest&, const Digest&)>& visit) const {
+  absl::Status Read(const std::function<void(const NamedRequest&)>& visit) const {
     KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path_));
     return ForEach(file, path_, [&](const NamedRequest& named) {
-      visit(named, RequestDigest(*named.request));
+      visit(named);
       return absl::OkStatus();
     });
   }
