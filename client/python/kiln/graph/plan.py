@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("kiln.graph")
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
-def _log_line(_: Any, line: bytes) -> None:
+def _log(_: Any, line: bytes) -> None:
     _LOG.info("%s", c.text_of(line))
+
+
+_log_line = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(_log)
 
 
 def choice_log() -> Optional[int]:
