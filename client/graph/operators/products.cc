@@ -111,7 +111,8 @@ Factors FactorsAt(ElementEmitter& e, const Position& position, size_t right = 1)
 int ProductAt(ElementEmitter& e, const Position& position) {
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
   const Factors factors = FactorsAt(e, position);
-  const int product = e.Multiply(e.ReadAs(type, 0, factors.a), e.ReadAs(type, 1, factors.b));
+  const int a = e.ReadAs(type, 0, factors.a);  // before b, whatever compiler builds Kiln
+  const int product = e.Multiply(a, e.ReadAs(type, 1, factors.b));
   return e.Sum(product, {factors.loop});
 }
 
@@ -164,7 +165,8 @@ int Centered(ElementEmitter& e, size_t input, size_t zero, const Position& posit
 
 int MatMulIntegerElement(ElementEmitter& e, int, const Position& position) {
   const Factors factors = FactorsAt(e, position);
-  const int product = e.Multiply(Centered(e, 0, 2, factors.a), Centered(e, 1, 3, factors.b));
+  const int a = Centered(e, 0, 2, factors.a);
+  const int product = e.Multiply(a, Centered(e, 1, 3, factors.b));
   return e.Sum(product, {factors.loop});
 }
 
@@ -180,7 +182,8 @@ absl::StatusOr<Outputs> QLinearMatMulOutputs(const Operands& operands) {
 
 int QLinearMatMulElement(ElementEmitter& e, int, const Position& position) {
   const Factors factors = FactorsAt(e, position, 3);
-  const int product = e.Multiply(Centered(e, 0, 2, factors.a), Centered(e, 3, 5, factors.b));
+  const int a = Centered(e, 0, 2, factors.a);
+  const int product = e.Multiply(a, Centered(e, 3, 5, factors.b));
   const int sum = e.Cast(DType::kF32, e.Sum(product, {factors.loop}));
   const auto parameter = [&](size_t input) {
     return ParameterAt(e, DType::kF32, input, input != 4, position);

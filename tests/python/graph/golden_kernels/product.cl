@@ -22,16 +22,16 @@ __attribute__((reqd_work_group_size(128, 1, 1))) __kernel void segment0_kernel0(
   const i64 v3 = (i64)((u64)a0 * (u64)(i64)32);
   const i64 v4 = (i64)((u64)a1 + (u64)v3);
   f32 v16 = 0.0f;
-  const i64 v11 = (i64)((u64)a0 * (u64)(i64)64);
+  const i64 v7 = (i64)((u64)a0 * (u64)(i64)64);
   for (i64 a2 = 0; a2 < (i64)64; ++a2) {
-    const i64 v6 = (i64)((u64)a2 * (u64)(i64)32);
-    const i64 v7 = (i64)((u64)a1 + (u64)v6);
-    const u16 v8 = b_v1[v7];
-    const f32 v9 = kiln_f16_to_f32(v8);
-    const i64 v12 = (i64)((u64)a2 + (u64)v11);
-    const u16 v13 = b_v0[v12];
+    const i64 v8 = (i64)((u64)a2 + (u64)v7);
+    const u16 v9 = b_v0[v8];
+    const f32 v10 = kiln_f16_to_f32(v9);
+    const i64 v11 = (i64)((u64)a2 * (u64)(i64)32);
+    const i64 v12 = (i64)((u64)a1 + (u64)v11);
+    const u16 v13 = b_v1[v12];
     const f32 v14 = kiln_f16_to_f32(v13);
-    const f32 v15 = v9 * v14;
+    const f32 v15 = v10 * v14;
     v16 = v16 + v15;
   }
   const u16 v17 = kiln_f32_to_f16(v16);
