@@ -48,7 +48,8 @@ Value TileEmitter::LanesOf(int dimension) {
 void TileEmitter::MoveTo(int dimension, Value first, bool is_whole) {
   const Dimension& tile = dimensions_[static_cast<size_t>(dimension)];
   scopes_.back().firsts[dimension] = first;
-  const Value flat = ir_.Binary("arith.addi", ir_.Splat(first, {tile.extent}), LanesOf(dimension));
+  const Value start = ir_.Splat(first, {tile.extent});  // before the lanes, whatever compiles this
+  const Value flat = ir_.Binary("arith.addi", start, LanesOf(dimension));
   const Size positions = PositionsOf(tile.axes);
   const bool is_even = positions.MultipleOf(program_.symbols) % tile.extent == 0;
   if (!is_whole && (!is_even || positions == Size(0))) {
