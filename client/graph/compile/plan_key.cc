@@ -15,7 +15,7 @@ namespace kiln::graph {
 namespace {
 
 // Raise it when the same segment gives other kernels.
-constexpr int kPlanKeyVersion = 5;
+constexpr int kPlanKeyVersion = 6;
 
 std::string HexOfSha256(std::string_view text) {
   std::array<uint8_t, 32> digest;

@@ -136,7 +136,6 @@ int ProgramBuilder::Binary(Opcode opcode, int x, int y) {
   instruction.opcode = opcode;
   instruction.type = FactsOf(opcode).gives_bool ? DType::kBool : TypeOf(x);
   instruction.operands = {x, y};
-  if (IsCommutative(opcode) && y < x) instruction.operands = {y, x};
   return Make(std::move(instruction));
 }
 
@@ -254,11 +253,14 @@ std::optional<int> ProgramBuilder::Folded(Opcode opcode, int x, int y) {
 int ProgramBuilder::Make(Instruction instruction) {
   const std::string size =
       instruction.opcode == Opcode::kSize ? instruction.size.ToString(program_.symbols) : "";
-  Key key{instruction.opcode,   instruction.type,
-          instruction.operands, std::bit_cast<uint64_t>(instruction.number),
-          instruction.integer,  size,
-          instruction.axis,     instruction.buffer,
-          instruction.axes,     instruction.reduction};
+  // The instruction keeps its order, which no compiler of Kiln decides.
+  std::vector<int> operands = instruction.operands;
+  if (IsCommutative(instruction.opcode)) std::ranges::sort(operands);
+  Key key{instruction.opcode,  instruction.type,
+          std::move(operands), std::bit_cast<uint64_t>(instruction.number),
+          instruction.integer, size,
+          instruction.axis,    instruction.buffer,
+          instruction.axes,    instruction.reduction};
   const auto [made, is_new] =
       made_.emplace(std::move(key), static_cast<int>(program_.instructions.size()));
   if (is_new) program_.instructions.push_back(std::move(instruction));

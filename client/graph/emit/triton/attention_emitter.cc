@@ -74,9 +74,8 @@ class AttentionEmitter {
     if (attention_.is_before.has_value()) {
       // Later queries have more keys: they start first, so that all programs end together.
       const Value queries = tiles_.SizeOf(tiles_.PositionsOf(attention_.queries));
-      const Value last =
-          ir_.Binary("arith.divui", ir_.Binary("arith.subi", queries, tiles_.Number(1)),
-                     tiles_.Number(sizes_.queries));
+      const Value others = ir_.Binary("arith.subi", queries, tiles_.Number(1));
+      const Value last = ir_.Binary("arith.divui", others, tiles_.Number(sizes_.queries));
       block = ir_.Binary("arith.subi", last, block);
     }
     first_query_ = ir_.Binary("arith.muli", block, tiles_.Number(sizes_.queries));
@@ -189,8 +188,8 @@ class AttentionEmitter {
       return ir_.Splat(number, type.shape);
     };
     const Value minus = ir_.Binary("arith.mulf", y, factor(-1, ir_.TypeOf(y)));
-    return ir_.Unary("math.exp2",
-                     ir_.MultiplyAdd(x, factor(1, ir_.TypeOf(x)), Expanded(minus, dimensions)));
+    const Value times = factor(1, ir_.TypeOf(x));
+    return ir_.Unary("math.exp2", ir_.MultiplyAdd(x, times, Expanded(minus, dimensions)));
   }
 
   const Attention& attention_;

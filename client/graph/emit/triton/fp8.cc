@@ -34,14 +34,15 @@ Value Fp8ToFloat(IrBuilder& ir, DType type, Value bits) {
       with("arith.addi", shifted, int64_t{kFloatBias - format.bias} << kFloatMantissa);
   const Value normal = ir.Cast("tt.bitcast", rebiased, Scalar::kF32);
   const Type floats = ir.TypeOf(normal);
+  const Value number_of_steps = ir.Cast("arith.sitofp", magnitude, Scalar::kF32);
   const Value subnormal =
-      ir.Binary("arith.mulf", ir.Cast("arith.sitofp", magnitude, Scalar::kF32),
+      ir.Binary("arith.mulf", number_of_steps,
                 ir.Float(floats, std::ldexp(1.0, 1 - format.bias - format.mantissa)));
   const Value is_subnormal = ir.Compare("slt", magnitude, whole(int64_t{1} << format.mantissa));
   Value number = ir.Select(is_subnormal, subnormal, normal);
   if (type == DType::kF8E5M2) {
-    number =
-        ir.Select(ir.Compare("eq", magnitude, whole(0x7c)), ir.Float(floats, INFINITY), number);
+    const Value is_infinite = ir.Compare("eq", magnitude, whole(0x7c));
+    number = ir.Select(is_infinite, ir.Float(floats, INFINITY), number);
   }
   const Value is_nan = ir.Compare("sgt", magnitude, whole(type == DType::kF8E5M2 ? 0x7c : 0x7e));
   number = ir.Select(is_nan, ir.Float(floats, NAN), number);
@@ -60,8 +61,8 @@ Value FloatToFp8(IrBuilder& ir, DType type, Value number) {
   const auto with = [&](std::string_view operation, Value left, int64_t right) {
     return ir.Binary(operation, left, whole(right));
   };
-  const Value clamped =
-      ir.Binary("arith.minnumf", ir.Unary("math.absf", number), ir.Float(floats, format.largest));
+  const Value positive = ir.Unary("math.absf", number);
+  const Value clamped = ir.Binary("arith.minnumf", positive, ir.Float(floats, format.largest));
   const Value bits = ir.Cast("tt.bitcast", clamped, Scalar::kI32);
   // To nearest, ties to even: half a step less one, and one more where the last kept bit is set.
   const Value last = with("arith.andi", with("arith.shrui", bits, dropped), 1);
@@ -77,7 +78,8 @@ Value FloatToFp8(IrBuilder& ir, DType type, Value number) {
   const Value is_subnormal =
       ir.Compare("olt", clamped, ir.Float(floats, std::ldexp(1.0, 1 - format.bias)));
   Value magnitude = ir.Select(is_subnormal, subnormal, normal);
-  magnitude = ir.Select(ir.Compare("uno", number, number), whole(kNan), magnitude);
+  const Value is_nan = ir.Compare("uno", number, number);
+  magnitude = ir.Select(is_nan, whole(kNan), magnitude);
   const Value sign = with("arith.andi", with("arith.shrui", word, 24), 0x80);
   return ir.Cast("arith.trunci", ir.Binary("arith.ori", magnitude, sign), Scalar::kI8);
 }

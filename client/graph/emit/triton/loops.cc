@@ -88,8 +88,8 @@ Values ProgramEmitter::Added(Tally& tally, int64_t columns) {
   const auto expanded = [&](const Block& block) {
     return Expanded(ir_, block, sizes_.rows, columns).value;
   };
-  Values added = tally.accumulator.Widen(expanded(ValueOf(At(tally.reduce).operands[0])),
-                                         expanded(frame.flat));
+  const Value value = expanded(ValueOf(At(tally.reduce).operands[0]));
+  Values added = tally.accumulator.Widen(value, expanded(frame.flat));
   if (!frame.mask.has_value()) return added;
   const Value mask = expanded(*frame.mask);
   const Values start = tally.accumulator.Start(ShapeOf(sizes_.rows, columns));
@@ -140,7 +140,8 @@ Values ProgramEmitter::LoopOverBlocks(const Axes& axes, const Values& initial,
                                       const LoopBody& body) {
   const int64_t columns = ColumnsOf(axes);
   const Value end = SizeValue(PositionsOf(axes));
-  return ir_.For(ir_.Integer(kIndex, 0), end, ir_.Integer(kIndex, columns), initial,
+  const Value begin = ir_.Integer(kIndex, 0);
+  return ir_.For(begin, end, ir_.Integer(kIndex, columns), initial,
                  [&](Value first, const Values& carried) {
                    frames_.push_back(FrameOfBlock(axes, first, columns));
                    Values yielded = body(carried);
@@ -152,7 +153,8 @@ Values ProgramEmitter::LoopOverBlocks(const Axes& axes, const Values& initial,
 Values ProgramEmitter::LoopOverPositions(const Axes& axes, const Values& initial,
                                          const LoopBody& body) {
   const Value end = SizeValue(PositionsOf(axes));
-  return ir_.For(ir_.Integer(kIndex, 0), end, ir_.Integer(kIndex, 1), initial,
+  const Value begin = ir_.Integer(kIndex, 0);
+  return ir_.For(begin, end, ir_.Integer(kIndex, 1), initial,
                  [&](Value position, const Values& carried) {
                    Frame frame;
                    frame.axes = axes;

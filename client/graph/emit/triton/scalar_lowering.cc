@@ -133,8 +133,10 @@ Value ScalarLowering::Unary(Opcode opcode, DType from, DType to, Value value) {
       return ir_.Binary("arith.xori", value, Whole(value, -1));
     case Opcode::kIsNan:
       return ir_.Compare("uno", value, value);
-    case Opcode::kIsInfinite:
-      return ir_.Compare("oeq", ir_.Unary("math.absf", value), Number(value, INFINITY));
+    case Opcode::kIsInfinite: {
+      const Value magnitude = ir_.Unary("math.absf", value);
+      return ir_.Compare("oeq", magnitude, Number(value, INFINITY));
+    }
     case Opcode::kNegate:
       // Not 0 - x: that of 0 is 0.
       return IsFloat(from) ? ir_.Binary("arith.subf", Number(value, -0.0), value)
@@ -222,8 +224,9 @@ Value ScalarLowering::Divide(Opcode opcode, DType type, Value left, Value right)
   const bool divides = opcode == Opcode::kDivide || opcode == Opcode::kFloorDivide;
   if (IsUnsigned(type)) return ir_.Binary(divides ? "arith.divui" : "arith.remui", left, divisor);
   const Value smallest = Whole(left, int64_t{1} << (FactsOf(type).bits - 1));
-  const Value overflows = ir_.Binary("arith.andi", ir_.Compare("eq", left, smallest),
-                                     ir_.Compare("eq", right, Whole(right, -1)));
+  const Value is_smallest = ir_.Compare("eq", left, smallest);
+  const Value overflows =
+      ir_.Binary("arith.andi", is_smallest, ir_.Compare("eq", right, Whole(right, -1)));
   divisor = ir_.Select(overflows, one, divisor);
   if (opcode == Opcode::kDivide) return ir_.Binary("arith.divsi", left, divisor);
   const Value remainder = ir_.Binary("arith.remsi", left, divisor);

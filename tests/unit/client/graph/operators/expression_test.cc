@@ -24,7 +24,7 @@ TEST(ExpressionTest, OperatorsBindAsInC) {
   EXPECT_EQ(TextOf("1 + 2 * x - -3 / x"),
             "  %2 = 1 : f32\n"
             "  %3 = 2 : f32\n"
-            "  %4 = mul %1, %3 : f32\n"
+            "  %4 = mul %3, %1 : f32\n"
             "  %5 = add %2, %4 : f32\n"
             "  %6 = -3 : f32\n"
             "  %7 = div %6, %1 : f32\n"
