@@ -248,7 +248,7 @@ class Plan {
     return std::nullopt;
   }
 
-  // Writes the requests of all kernels to a new file, which `kiln warm` takes.
+  // Writes the requests of all kernels to a file, which `kiln warm` takes.
   [[nodiscard]] absl::Status WriteManifest(const std::string& path) const {
     return StatusOf(kiln_graph_plan_write_manifest(get(), path.c_str()));
   }
@@ -309,7 +309,8 @@ class Plan {
       absl::StatusOr<Bound> bound = Bind(runtime, device, &failures);
       if (bound.ok() || failures.empty()) return bound;
       for (const LoadFailure& each : failures) {
-        UseNextCompiler(each.kernel, each.why).IgnoreError();  // NOT_FOUND: it is the engine's
+        absl::Status next = UseNextCompiler(each.kernel, each.why);
+        if (!next.ok() && !absl::IsNotFound(next)) return next;  // NOT_FOUND: it is the engine's
       }
       absl::Status compiled = Compile(client);
       if (!compiled.ok()) return compiled;

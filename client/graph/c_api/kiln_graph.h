@@ -141,7 +141,7 @@ typedef struct kiln_graph_kernel {
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t number,
                                                           kiln_graph_kernel* kernel);
 
-/* Writes the requests of the kernels to a new file, which `kiln warm` takes: one JSON object a
+/* Writes the requests of the kernels to a file, which `kiln warm` takes: one JSON object a
  * line. Errors name the file. */
 KILN_GRAPH_API kiln_graph_code kiln_graph_plan_write_manifest(kiln_graph_plan* plan,
                                                               const char* path);

@@ -206,8 +206,13 @@ double Planner::ReadsPerElement(int consumer, int value, double tile) {
     case SectionType::kConvolution: {  // weights: [filters, ..]
       const double filters = std::max(Typical(ValueAt(operation.inputs[1]).shape.front()), 1.0);
       if (value == operation.inputs[1]) return std::ceil(outputs / filters / tile);
-      const double windows = outputs * Elements(operation.inputs[1]) / filters / elements / filters;
-      return windows * std::ceil(filters / tile);
+      const auto found = operation.attributes.find("group");
+      const int64_t* const groups =
+          found == operation.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+      const double of_a_group =
+          std::max(filters / static_cast<double>(groups == nullptr ? 1 : *groups), 1.0);
+      const double reads = outputs * Elements(operation.inputs[1]) / filters / elements;
+      return reads / of_a_group * std::ceil(of_a_group / tile);
     }
     default:
       return std::max(outputs / elements, 1.0);

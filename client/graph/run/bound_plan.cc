@@ -1,5 +1,6 @@
 #include "client/graph/run/bound_plan.h"
 
+#include <absl/strings/cord.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +15,13 @@
 namespace kiln::graph {
 namespace {
 
+constexpr char kOfTheDriver[] = "kiln.graph/driver";
+
 absl::Status FromLaunch(kiln_launch_code code) {
   if (code == KILN_LAUNCH_OK) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(code), kiln_launch_error());
+  absl::Status status(static_cast<absl::StatusCode>(code), kiln_launch_error());
+  if (kiln_launch_driver_result() != 0) status.SetPayload(kOfTheDriver, absl::Cord("1"));
+  return status;
 }
 
 // Each bound plan has room for 2^32 marks.
@@ -25,12 +30,19 @@ uint64_t NewMarks() {
   return (plans.fetch_add(1, std::memory_order_relaxed) + 1) << 32;
 }
 
-// Whether another compiler's kernel may load where this one does not. Without a context or a
-// driver, or on another architecture, none does.
+// Whether another compiler's kernel may load where this one does not. None does without a driver, a
+// context or memory, on another architecture, or where the driver is out of order.
 bool IsOfTheKernel(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsInternal(status) ||
-         absl::IsResourceExhausted(status) || absl::IsUnimplemented(status) ||
-         absl::IsDataLoss(status);
+  if (absl::IsNotFound(status) || absl::IsUnimplemented(status) || absl::IsDataLoss(status)) {
+    return true;
+  }
+  const bool is_decision = absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status);
+  return is_decision && !status.GetPayload(kOfTheDriver).has_value();
+}
+
+bool HasDevice(kiln_launch_runtime* runtime, int device) {
+  kiln_launch_device facts{.size = sizeof facts};
+  return kiln_launch_get_device(runtime, device, &facts) == KILN_LAUNCH_OK;
 }
 
 }  // namespace
@@ -93,7 +105,8 @@ absl::Status BoundPlan::CheckIsOurs(size_t kernel) const {
 
 absl::Status BoundPlan::Keep(size_t kernel, kiln_launch_code code, kiln_launch_kernel* opened) {
   absl::Status status = FromLaunch(code);
-  kernels_[kernel].load_failure = IsOfTheKernel(status) ? status : absl::OkStatus();
+  const bool is_of_the_kernel = IsOfTheKernel(status) && HasDevice(runtime_, device_);
+  kernels_[kernel].load_failure = is_of_the_kernel ? status : absl::OkStatus();
   if (!status.ok()) return status;
   kernels_[kernel].kernel.reset(opened);
   ++sets_;

@@ -147,7 +147,7 @@ class Plan:
         return [request_of(kernel) for kernel in self.kernels]
 
     def write_manifest(self, path: Place) -> None:
-        """Writes these requests to a new file, which `kiln warm` takes. InvalidArgumentError names the file."""
+        """Writes these requests to a file, which `kiln warm` takes. One that is there is replaced. InvalidArgumentError names the file."""
         _validate.place(path, "path")
         with self._lock:
             c.library().call("plan_write_manifest", self._handle, os.fsencode(path))

@@ -65,6 +65,13 @@ TEST(CostModelTest, AWindowsElementsAreComputedForEachOfItsPlaces) {
   EXPECT_THAT(ExplanationOf(maker.segment()), HasSubstr("read 16 times"));  // 2 tiles, 9 places
 }
 
+TEST(CostModelTest, AChannelsFilterComputesItsElementsForEachOfItsPlaces) {
+  SegmentMaker maker;
+  const int x = maker.Add("Tanh", {maker.Input({8, 128, 34, 34})});
+  maker.Output(maker.Add("Conv", {x, maker.Input({128, 1, 3, 3})}, {{"group", int64_t{128}}}));
+  EXPECT_THAT(ExplanationOf(maker.segment()), HasSubstr("read 8 times"));  // 9 places but for edges
+}
+
 TEST(CostModelTest, AProductsGridIsThatOfItsResult) {
   SegmentMaker maker;
   const int x = maker.Input({64, 64});

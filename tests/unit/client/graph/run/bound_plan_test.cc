@@ -343,6 +343,14 @@ TEST_F(BoundPlanTest, KernelsThatTheDeviceDoesNotTakeAreTold) {
   EXPECT_TRUE(bound_->LoadFailures().empty());
 }
 
+TEST_F(BoundPlanTest, WhereTheDriverHasNoMemoryNoKernelIsToBlame) {
+  constexpr int kOutOfMemory = 2;
+  for (const size_t number : {0, 1, 2, 3}) SetArtifact(number);
+  fake_->Fail("cuLibraryLoadData", kOutOfMemory, 100);
+  EXPECT_TRUE(absl::IsResourceExhausted(bound_->Prepare()));
+  EXPECT_TRUE(bound_->LoadFailures().empty());
+}
+
 TEST_F(BoundPlanTest, WithoutAnArtifactNoKernelIsToBlame) {
   EXPECT_TRUE(absl::IsFailedPrecondition(bound_->Prepare()));
   EXPECT_TRUE(bound_->LoadFailures().empty());
