@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -182,15 +183,17 @@ struct Identity {
   uint64_t group = 0;
 };
 
-// One of the two manifests. It is read twice, but for the standard input, which is held.
+// One of the two manifests. A file is read twice; what can be read but once, as the standard input
+// and a pipe, is held.
 class Side {
  public:
-  explicit Side(std::string path) : path_(std::move(path)) {}
+  explicit Side(std::string path)
+      : path_(std::move(path)), is_held_(!std::filesystem::is_regular_file(path_)) {}
 
   absl::Status ReadIdentities() {
     KILN_RETURN_IF_ERROR(Read([this](const NamedRequest& named) {
       identities_.push_back({RequestDigest(*named.request), GroupOf(named)});
-      if (path_ == "-") Keep(named, identities_.back().digest);
+      if (is_held_) Keep(named, identities_.back().digest);
     }));
     std::ranges::sort(identities_, {}, &Identity::digest);
     return absl::OkStatus();
@@ -208,7 +211,7 @@ class Side {
   }
 
   absl::Status ReadSummaries(const std::set<uint64_t>& groups) {
-    if (path_ == "-" || groups.empty()) return absl::OkStatus();
+    if (is_held_ || groups.empty()) return absl::OkStatus();
     return Read([&](const NamedRequest& named) {
       if (groups.contains(GroupOf(named))) Keep(named, RequestDigest(*named.request));
     });
@@ -234,6 +237,7 @@ class Side {
   }
 
   const std::string path_;
+  const bool is_held_;
   std::vector<Identity> identities_;
   Summaries summaries_;
 };

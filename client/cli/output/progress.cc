@@ -14,6 +14,7 @@ namespace {
 
 constexpr SteadyTime::duration kDrawTime = std::chrono::milliseconds(100);
 constexpr int kSamplesMax = 64;  // about
+constexpr size_t kColumns = 80;  // of a terminal whose width is not known
 
 }  // namespace
 
@@ -37,7 +38,9 @@ void Progress::Update(uint64_t done, const ProgressNote& note) {
   shown_ = now;
   if (is_drawn_) {
     is_visible_ = true;
-    console_.err << "\r\x1b[K" << Bar() << Text(note) << std::flush;
+    // What is wider would stay on the screen.
+    const size_t columns = console_.columns > 0 ? console_.columns : kColumns;
+    console_.err << "\r\x1b[K" << Shortened(Bar() + Text(note), columns) << std::flush;
   } else if (lines_ == ProgressLines::kText) {
     console_.err << Text(note) << std::endl;
   } else {

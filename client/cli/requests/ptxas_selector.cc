@@ -87,7 +87,8 @@ std::string AbsentCompilers::WordsOnPtxas(const std::string& selector) {
 
 std::string AbsentCompilers::WordsOnTriton(const NamedCompilers& named) {
   const bool is_fingerprint = named.toolchain.size() == 2 * Digest::kSizeBytes;
-  if (named.triton.empty() || !is_fingerprint) return "";
+  const bool is_one = named.triton.find(',') == std::string::npos;  // a merged manifest has several
+  if (named.triton.empty() || !is_one || !is_fingerprint) return "";
   const v1::ListToolchainsResponse* const listed = Listed();
   if (listed == nullptr || Has(*listed, named.toolchain)) return "";
   const auto& there = listed->toolchains();
