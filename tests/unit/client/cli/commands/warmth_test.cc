@@ -94,7 +94,9 @@ TEST_F(WarmthTest, AWarmSaysWhatItWaitsForWhileNothingIsAnswered) {
   WatchedBuffer buffer("waiting for c\n");
   std::ostream err(&buffer);
   OnRequest([&](const std::string& source, v1::CompileStreamResponse&) {
-    if (source == "c") EXPECT_TRUE(buffer.Await());
+    if (source == "c") {
+      EXPECT_TRUE(buffer.Await());
+    }
   });
   EXPECT_EQ(Run({"warm"}, out_, err), 0);
   EXPECT_TRUE(buffer.str().find("2/4") < buffer.str().find("waiting for c\n"));
@@ -104,7 +106,9 @@ TEST_F(WarmthTest, EventsOfAWarmSayWhatItWaitsFor) {
   WatchedBuffer buffer(R"("waiting_for":"c")");
   std::ostream out(&buffer);
   OnRequest([&](const std::string& source, v1::CompileStreamResponse&) {
-    if (source == "c") EXPECT_TRUE(buffer.Await());
+    if (source == "c") {
+      EXPECT_TRUE(buffer.Await());
+    }
   });
   EXPECT_EQ(Run({"warm", "--json"}, out, err_), 0);
   EXPECT_THAT(buffer.str(), HasSubstr(R"({"progress":{"done":2,"total":4,"failed":0,)"));

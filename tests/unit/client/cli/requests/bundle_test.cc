@@ -145,7 +145,9 @@ TEST_F(BundleTest, TheSampleIsReadAndItsBlocksAreWrittenByteForByte) {
         keys.HaveSigned(SignedBytes(sample->id(), frame->number, frame->frame), frame->signature));
     const auto now = *written.Next();
     ASSERT_TRUE(now.has_value());
-    if (ZSTD_versionNumber() == kZstdOfTheSample) EXPECT_TRUE(now->frame == frame->frame);
+    if (ZSTD_versionNumber() == kZstdOfTheSample) {
+      EXPECT_TRUE(now->frame == frame->frame);
+    }
     v1::BundleBlock block;
     ASSERT_TRUE(
         block.ParseFromString(*DecompressFrame(frame->frame, limits::kBundleBlockBytesMax)));
