@@ -55,8 +55,7 @@ absl::Status TakeAvailable(const v1::ListToolchainsResponse& toolchains, TargetP
   const std::vector<graph::Compiler> missing =
       lacks_forced ? std::vector{*config.forced} : made.absent;
   return FailedPrecondition(
-      "no toolchain of the daemon compiles {} for {}; 'kiln toolchain list' "
-      "shows those that are there",
+      "no toolchain of the daemon compiles {} for {}; 'kiln doctor' shows those that are there",
       graph::NamesOf(missing), config.target);
 }
 

@@ -26,6 +26,8 @@ class ModelValues {
   [[nodiscard]] absl::Status AddInitializers();
   // Initializers come first.
   [[nodiscard]] absl::Status AddInput(const OnnxValueInfo& input);
+  // After all inputs. INVALID_ARGUMENT: the options name a dimension that none leaves open.
+  [[nodiscard]] absl::Status CheckDimensions() const { return dimensions_.CheckNames(); }
   [[nodiscard]] absl::Status AddConstant(const OnnxTensor& tensor, std::string_view name);
   // The number of the new value. Names are unique.
   [[nodiscard]] absl::StatusOr<int> Add(Value value);

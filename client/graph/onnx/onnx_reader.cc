@@ -39,6 +39,7 @@ class OnnxReader {
     for (const OnnxValueInfo& input : model_.inputs) {
       if (status.ok()) status = values_.AddInput(input);
     }
+    if (status.ok()) status = values_.CheckDimensions();
     for (size_t i = 0; i < model_.nodes.size() && status.ok(); ++i) {
       status = AddNode(i);
       if (segment_.operations.size() > kOperationsMax || segment_.values.size() > kValuesMax) {

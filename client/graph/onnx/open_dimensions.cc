@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/graph/segment/limits.h"
+#include "storage/base/nearest_word.h"
 
 namespace kiln::graph {
 namespace {
@@ -63,6 +64,17 @@ absl::StatusOr<std::vector<Size>> OpenDimensions::ShapeOfInput(const OnnxValueIn
     shape.push_back(*size);
   }
   return shape;
+}
+
+absl::Status OpenDimensions::CheckNames() const {
+  std::vector<std::string> known;
+  for (const auto& [name, size] : sizes_) known.push_back(name);
+  for (const Symbol& given : options_.dimensions) {
+    if (sizes_.contains(given.name)) continue;
+    return absl::InvalidArgumentError(fmt::format("it leaves no dimension \"{:.200}\" open{}",
+                                                  given.name, DidYouMean(given.name, known)));
+  }
+  return absl::OkStatus();
 }
 
 std::optional<std::vector<Size>> OpenDimensions::ShapeOf(const OnnxValueInfo& value) const {

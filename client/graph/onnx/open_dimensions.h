@@ -23,6 +23,8 @@ class OpenDimensions {
   [[nodiscard]] absl::StatusOr<std::vector<Size>> ShapeOfInput(const OnnxValueInfo& input);
   // Nothing where it has dimensions that no input has.
   std::optional<std::vector<Size>> ShapeOf(const OnnxValueInfo& value) const;
+  // INVALID_ARGUMENT: the options name a dimension that no input leaves open.
+  [[nodiscard]] absl::Status CheckNames() const;
   const std::vector<Symbol>& symbols() const { return symbols_; }
 
  private:

@@ -41,7 +41,8 @@ bool IsOfTheKernel(const absl::Status& status) {
 }
 
 bool HasDevice(kiln_launch_runtime* runtime, int device) {
-  kiln_launch_device facts{.size = sizeof facts};
+  kiln_launch_device facts{};
+  facts.size = sizeof facts;
   return kiln_launch_get_device(runtime, device, &facts) == KILN_LAUNCH_OK;
 }
 

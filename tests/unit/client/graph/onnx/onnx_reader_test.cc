@@ -72,6 +72,8 @@ TEST_F(OnnxReaderTest, RangesOfDimensionsAreTheCallers) {
   EXPECT_EQ(segment.symbols[0].multiple_of, 16);
   EXPECT_EQ(WhyNot(model, {.dimensions = {{"batch", 9, 8, 8, 1}}}),
             "dimension \"batch\": its range is not 0 <= min <= typical <= max");
+  EXPECT_EQ(WhyNot(model, {.dimensions = {{"bach", 8, 8, 8, 1}}}),
+            "it leaves no dimension \"bach\" open; did you mean batch?");
 }
 
 TEST_F(OnnxReaderTest, AnInputThatTheCallerKnowsIsAConstant) {
