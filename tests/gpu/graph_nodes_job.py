@@ -1,9 +1,9 @@
-"""ONNX's node tests on this GPU: kernels of the graph front end by each of its languages for CUDA.
+"""ONNX's node tests and random segments on this GPU: kernels of the graph front end by each of its languages for CUDA.
 
-    python graph_nodes_job.py OUT.json RUN_SEGMENTS NODES TARGET
+    python graph_nodes_job.py OUT.json RUN_SEGMENTS NODES RANDOM TARGET
 
-NODES: what tests/testing/onnx_nodes/for_gpu.py printed, with gzip. Runs with a daemon. Prints a row for each language as JSON, and writes all
-of them to OUT.json.
+NODES, RANDOM: what for_gpu.py of tests/testing/onnx_nodes and of tests/testing/random_segments printed, with gzip. Runs with a daemon. Prints a
+row for each language as JSON, and writes all of them to OUT.json.
 """
 
 import gzip
@@ -34,12 +34,21 @@ def numbers(content, kind):
 
 def is_near(got, output, case):
     kind = output["type"]
+    if "allowed" in output:
+        return is_allowed(numbers(got, kind).astype(np.float64), output)
     wanted = numbers(bytes.fromhex(output["bytes"]), kind)
     got = numbers(got, kind)
     if kind not in ("bool", *NUMPY) or wanted.dtype.kind == "f":
         got, wanted = got.astype(np.float64), wanted.astype(np.float64)
     with np.errstate(all="ignore"):
         return np.isclose(got, wanted, rtol=max(case["rtol"], RTOL.get(kind, 0)), atol=case["atol"], equal_nan=True).all()
+
+
+def is_allowed(got, output):
+    wanted, allowed = (np.frombuffer(bytes.fromhex(output[name])) for name in ("numbers", "allowed"))
+    with np.errstate(all="ignore"):
+        is_same = (got == wanted) | (np.isnan(got) & np.isnan(wanted)) | (np.abs(got - wanted) <= allowed)
+    return bool(np.all(is_same | np.isinf(allowed)))
 
 
 def answers(program, language, cases, architecture):
@@ -65,8 +74,8 @@ def outputs_of(case, answer, artifacts):
     return {name: tensor.cpu().numpy().tobytes()[:-PLACES_BEHIND] for name, tensor in memory.items()}
 
 
-def run(client, program, language, cases, target):
-    """A row: how many of the tests that the language can write are right."""
+def run(client, program, language, what, cases, target):
+    """A row: how many of the cases that the language can write are right."""
     given = answers(program, language, cases, target.partition(":")[2])
     written = [(case, answer) for case, answer in zip(cases, given, strict=True) if "error" not in answer]
     requests, places = [], []
@@ -88,21 +97,22 @@ def run(client, program, language, cases, target):
         seen = outputs_of(case, answer, those)
         if not all(is_near(seen[output["name"]], output, case) for output in case["outputs"]):
             wrong.append(case["name"])
-    return {"what": f"ONNX's node tests by {language}", "ok": not wrong,
+    return {"what": f"{what} by {language}", "ok": not wrong,
             "result": f"{len(written) - len(wrong)} of {len(written)} right, {len(cases) - len(written)} by other languages {wrong[:20] or ''}"}
 
 
 def main():
-    out, program, nodes, target = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+    out, program, nodes, random, target = pathlib.Path(sys.argv[1]), *sys.argv[2:]
     stream = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    with gzip.open(nodes, "rt") as file:
-        cases = [json.loads(line) for line in file]
     client = kiln.Client()
     rows = []
-    for language in ("ptx", "cuda", "triton"):
-        rows.append(run(client, program, language, cases, target))
-        print(json.dumps(rows[-1]), file=stream, flush=True)
+    for what, path in (("ONNX's node tests", nodes), ("random segments", random)):
+        with gzip.open(path, "rt") as file:
+            cases = [json.loads(line) for line in file]
+        for language in ("ptx", "cuda", "triton"):
+            rows.append(run(client, program, language, what, cases, target))
+            print(json.dumps(rows[-1]), file=stream, flush=True)
     out.write_text(json.dumps(rows))
 
 

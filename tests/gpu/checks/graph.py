@@ -12,7 +12,8 @@ def graph(setting, row):
 
 
 def nodes(setting, row):
-    run(setting, row, NODES_SECONDS_MAX, "graph_nodes_job.py", "nodes", setting.bundle / "bin" / "run_segments", setting.bundle / "nodes.gz")
+    run(setting, row, NODES_SECONDS_MAX, "graph_nodes_job.py", "nodes", setting.bundle / "bin" / "run_segments", setting.bundle / "nodes.gz",
+        setting.bundle / "random.gz")
 
 
 def run(setting, row, seconds, program, name, *arguments):

@@ -54,6 +54,13 @@ class Memory:
             self._view(self.elements)[...] = to_memory(array, self._type)
         return self
 
+    def laid_out(self, array, elsewhere):
+        """Such numbers for each element of the buffer, in f64; `elsewhere` in gaps."""
+        numbers = np.full(self.elements.size, elsewhere, np.float64)
+        if numbers.size:
+            self._view(numbers)[...] = array
+        return numbers
+
     def read(self, content):
         """The value of such a buffer, given as bytes."""
         elements = np.frombuffer(content, self.elements.dtype)
