@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, cast
 
 from kiln import _validate, launch
+from kiln._launch import library as launch_library
 from kiln._launch.parameters import Misfit
 from kiln._signals import reraise_from_handler
 from kiln.artifact import Artifact
@@ -114,7 +115,7 @@ class BoundPlan:
         for number in self._kernel_numbers:
             handle = ctypes.c_void_p()
             c.library().launch("bound_get_kernel", self._handle, number, ctypes.byref(handle))
-            found[number] = launch.times_of(lambda name, *rest: c.launch.library().call(name, handle, *rest), reset)
+            found[number] = launch.times_of(lambda name, *rest: launch_library.library().call(name, handle, *rest), reset)
         return found
 
     def workspace_bytes(self, symbols: Mapping[str, int]) -> int:
