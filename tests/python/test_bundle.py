@@ -307,6 +307,7 @@ def test_ctrl_c_leaves_no_part_of_a_bundle_or_manifest(daemon, bundle, key, othe
             while importing.poll() is None and not has_open(importing, tmp_path / "imported"):
                 pass
             importing.send_signal(signal.SIGINT)
+            importing.wait()  # before its pipes are closed, which ends it, too
         assert importing.returncode == -signal.SIGINT and os.listdir(tmp_path / "imported") == []
 
 
