@@ -1,11 +1,13 @@
 """Kernels of the graph front end: their results beside PyTorch's, their times beside a copy's and PyTorch's.
 
-    python graph_job.py OUT.json PROGRAMS TARGET
+    python graph_job.py OUT.json PROGRAMS graph|score ONLY TARGET
 
-PROGRAMS: the folder with emit_cases and run_segments. Runs with a daemon. Prints each row as JSON when it is there: {"what", "result",
+PROGRAMS: the folder with emit_cases and run_segments. score: the constants of the fusion score instead. ONLY: a pattern of names, as * and
+matmul, of what is looked at. Runs with a daemon. Prints each row as JSON when it is there: {"what", "result",
 "ok"}, or what was measured as tests/benchmarks/run --json has it. Writes all of them to OUT.json.
 """
 
+import fnmatch
 import json
 import os
 import pathlib
@@ -19,6 +21,7 @@ import torch
 
 import graph_barriers
 import graph_cases
+import graph_score
 import graph_segments
 import kiln
 from checks.kilnd import Kilnd
@@ -29,7 +32,7 @@ SECONDS_OF_A_TURN = 0.004
 SLOW_SECONDS = 0.2  # of one launch: it is not measured
 COLD_TURNS = 3
 
-out_path, programs, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+out_path, programs, what, only, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), *sys.argv[3:]
 # Rows alone go there; whatever PyTorch prints goes to the log.
 stream = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
@@ -188,12 +191,18 @@ def main():
         kernels = Kernels(programs / "run_segments", target, case, "triton")
         if "tt.dot" not in kernels.text:
             say({"what": case.name, "result": "no tiles: its products are sums of elements", "ok": False})
-            return
+            return None
         if launch := prepared(client, case, "triton"):
             compare(f"graph-{case.name}", launch, lambda: case.compute(*case.inputs.values()), goal, of)
+        return launch
 
     def matmul():
-        beside_torch(graph_segments.matmul(4096), 0.8, "torch.addmm and gelu")
+        case = graph_segments.matmul(4096)
+        launch = beside_torch(case, 0.8, "torch.addmm and gelu")
+        a, b, bias = case.inputs.values()
+        if launch:
+            compare(f"graph-{case.name}-cublas-bias", launch, lambda: torch.addmm(bias, a, b), 0.8, "cuBLAS with bias alone")
+            compare(f"graph-{case.name}-cublas", launch, lambda: torch.matmul(a, b), 0.8, "cuBLAS alone")
 
     def attention_64():
         beside_torch(graph_segments.attention(64), 0.7, "torch's scaled_dot_product_attention")
@@ -221,8 +230,12 @@ def main():
     def barriers():
         graph_barriers.run(client, target, say, check, compare)
 
-    for part in (cold, softmax, layer_norm, matmul, attention_64, attention_128, convolution, chain, transposed, kiln_graph, barriers, cases):
-        guarded(part)
+    score = graph_score.Score(client, programs / "run_segments", target, say, measured)
+    parts = {"graph": (cold, softmax, layer_norm, matmul, attention_64, attention_128, convolution, chain, transposed, kiln_graph, barriers, cases),
+             "score": (score.functions, score.launches, score.jumps, score.spills, score.factors)}
+    for part in parts[what]:
+        if fnmatch.fnmatch(part.__name__, only):
+            guarded(part)
     out_path.write_text(json.dumps(rows))
 
 

@@ -1,14 +1,19 @@
-"""The part that checks and measures kernels of the graph front end."""
+"""The parts that check and measure kernels of the graph front end, and measure what its fusion score stands on."""
 
 import json
 import threading
 
 SECONDS_MAX = 200
+SCORE_SECONDS_MAX = 200
 NODES_SECONDS_MAX = 300
 
 
 def graph(setting, row):
-    run(setting, row, SECONDS_MAX, "graph_job.py", "graph", setting.bundle / "bin")
+    run(setting, row, SECONDS_MAX, "graph_job.py", "graph", setting.bundle / "bin", "graph", setting.only)
+
+
+def score(setting, row):
+    run(setting, row, SCORE_SECONDS_MAX, "graph_job.py", "score", setting.bundle / "bin", "score", setting.only)
 
 
 def nodes(setting, row):

@@ -31,6 +31,7 @@ PARTS = {
         plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
         plugin.tuned_second, plugin.python, users.users)},
     "graph": (graph.graph, ("torch", "triton")),
+    "score": (graph.score, ("torch", "triton")),
     "nodes": (graph.nodes, ("torch", "triton")),
     "jax": (jax_calls.jax, ("jax", "triton")),
 }
@@ -41,14 +42,15 @@ GROUPS = {"launch": ["checks", "cost", "autotune"],
 def parse():
     parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
         Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All need a
-        Python with Triton, those of plugin, first_step, graph and nodes one with PyTorch too, jax one with JAX: KILN_GPU_PYTHON names it. first_step
-        takes eight minutes; it, graph, nodes and jax run where they are named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1
+        Python with Triton, those of plugin, first_step, graph, score and nodes one with PyTorch too, jax one with JAX: KILN_GPU_PYTHON names it. first_step
+        takes eight minutes; it, graph, score, nodes and jax run where they are named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1
         where something failed or a goal was missed, with 2 where this machine lacks something.""")
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
                         "build/gpu-bundle)")
     parser.add_argument("--part", action="append", choices=[*GROUPS, *PARTS], metavar="NAME", help="repeated for several; without it launch "
                         "and plugin")
-    parser.add_argument("--only", default="*", metavar="PATTERN", help="of checks, those whose names match (as GoogleTest matches)")
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="of checks, those whose names match (as GoogleTest "
+                        "matches); of graph and score, the functions of graph_job.py")
     parser.add_argument("--json", action="store_true", help="the measured rows alone on standard output, as tests/benchmarks/run --json has "
                         "them; all else goes to stderr")
     parser.add_argument("--out", type=pathlib.Path, help="a folder for output.txt, results.json, raw.json (what the jobs and "

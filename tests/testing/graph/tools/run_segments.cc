@@ -2,9 +2,10 @@
 // Python that hold the results against NumPy. Reads a JSON object a line:
 //
 //   {"segment": {…}, "symbols": [64], "buffers": {"x": "<hex>"}, "fuses": true, "off": ["matmul"],
-//    "barriers": "never"}
+//    "barriers": "never", "scores": true}
 //
-// "buffers" has the elements of each value with a role. Writes {"buffers": {…}} a line, or
+// "buffers" has the elements of each value with a role. Without "scores" everything that can be
+// fused is, whatever it costs. Writes {"buffers": {…}} a line, or
 // {"error": "…"}. `host` compiles the CUDA C++ of all lines at once, with g++. The
 // languages run nothing: they write {"kernels": […]}, in launch order, operations that the plan
 // leaves to the engine among them, for the "architecture" that the object names.
@@ -12,6 +13,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -57,6 +59,10 @@ absl::StatusOr<Case> ReadCase(const std::string& line) {
     config.off.push_back(ParseSectionType(name).value());
   }
   config.barriers = ParseGridBarriers(json.value("barriers", "never")).value();
+  if (!json.value("scores", true)) {
+    config.model.launch_bytes = config.model.recompute_max = config.model.factor_loads_max =
+        std::numeric_limits<double>::infinity();
+  }
   auto plan = MakePlan(read.segment, config);
   if (!plan.ok()) return plan.status();
   GroupSections(read.segment, config, {.target = "cuda:90"}, *plan);
