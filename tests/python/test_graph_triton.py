@@ -149,25 +149,39 @@ LARGE = {
 }
 
 
-def units_for(target, names, folder):
+def large_for(target, names, folder):
+    """An answer of compile_all.py for each."""
     programs = {}
     for name in names:
         command = [BINARIES / "print_kernels", target]
         answer = subprocess.run(command, input=json.dumps(LARGE[name]), capture_output=True, text=True, check=True)
         (programs[name],) = (json.loads(line) for line in answer.stdout.splitlines())
-    return [answer["units"] for answer in compile_for([target], names, programs, folder)]
+    return compile_for([target], names, programs, folder)
 
 
 def test_large_product_and_attention_use_the_matrix_units_of_hopper(tmp_path):
-    assert units_for("cuda:90", ["gelu", "attention"], tmp_path) == [["wgmma.mma_async"]] * 2
+    answers = large_for("cuda:90", ["gelu", "attention"], tmp_path)
+    assert [answer["units"] for answer in answers] == [["wgmma.mma_async"]] * 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("target", "unit"), zip(TARGETS, ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "v_mfma", "v_mfma"), strict=True)
+    ("target", "unit", "shared_kib"),
+    [
+        ("cuda:80", "mma.sync", 163),
+        ("cuda:86", "mma.sync", 99),
+        ("cuda:89", "mma.sync", 99),
+        ("cuda:90", "wgmma.mma_async", 227),
+        ("cuda:100", "tcgen05.mma", 227),
+        ("cuda:120", "mma.sync", 99),
+        ("hip:gfx942", "v_mfma", 64),
+        ("hip:gfx950", "v_mfma", 160),
+    ],
 )
-def test_products_of_each_type_use_the_matrix_units_of_the_target(target, unit, tmp_path):
-    assert units_for(target, list(LARGE), tmp_path) == [[unit]] * len(LARGE)
+def test_large_products_use_matrix_units_and_fit_shared_memory(target, unit, shared_kib, tmp_path):
+    answers = large_for(target, LARGE, tmp_path)
+    assert [answer["units"] for answer in answers] == [[unit]] * len(LARGE)
+    assert not [answer for answer in answers if answer["shared"] > shared_kib << 10]
 
 
 def test_interpreter_sees_an_access_beyond_a_buffer(programs, tmp_path):

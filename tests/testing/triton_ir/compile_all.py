@@ -2,8 +2,8 @@
 
     <toolchain>/bin/python compile_all.py < REQUESTS
 
-A request is a line of JSON: {"file", "target": "cuda:80", "warps"}. A line of JSON for each: {"file", "target", "bytes", "units"}, or {…, "error"}.
-`units`: the instructions of matrix units that are there.
+A request is a line of JSON: {"file", "target": "cuda:80", "warps"}. A line of JSON for each: {"file", "target", "bytes", "shared", "units"}, or {…, "error"}.
+`shared`: bytes of shared memory. `units`: the instructions of matrix units that are there.
 """
 
 import json
@@ -31,7 +31,7 @@ def answer(request):
         return {**request, "error": f"{type(error).__name__}: {error}"[:2000]}
     text, binary = ("ptx", "cubin") if target.backend == "cuda" else ("amdgcn", "hsaco")
     units = [unit for unit in UNITS if unit in compiled.asm[text]]
-    return {**request, "bytes": len(compiled.asm[binary]), "units": units}
+    return {**request, "bytes": len(compiled.asm[binary]), "shared": compiled.metadata.shared, "units": units}
 
 
 with tempfile.TemporaryDirectory() as folder:
