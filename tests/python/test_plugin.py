@@ -319,8 +319,9 @@ def wait_for_announcement():
 
 def test_two_processes_lower_a_new_kernel_once(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, cache="first") as first:
-        first.run("lower slowly", seconds=0.5)
         first.run("be patient")
+        first.compile("vector_add", num_stages=25)  # starts the toolchain: the second waits 5 seconds, no longer
+        first.run("lower slowly", seconds=0.5)
         with Job(tmp_path, newest, daemon.root, cache="second") as second:
             second.run("be patient")
             first.start("compile", kernel="vector_add", target="cuda:90", options={"num_stages": 24})
