@@ -77,9 +77,10 @@ class AttentionFinder {
     if (!is_first && weighted.operands[1] != weight) return false;
     found_.values.left = weight;
     const int value = weighted.operands[is_first ? 1 : 0];
-    found_.values.right = FactorBeforeCast(program_, value);
+    const bool is_rounded = IsRounded(found_.weighted);
+    found_.values.right = is_rounded ? FactorBeforeCast(program_, value) : value;
     const DType type = At(found_.values.right).type;
-    found_.values.type = IsFloat(type) && FactsOf(type).bits < 32
+    found_.values.type = is_rounded && IsFloat(type) && FactsOf(type).bits < 32
                              ? (type == DType::kBF16 ? DType::kBF16 : DType::kF16)
                              : DType::kF32;
     const std::optional<Factors> scores = FactorsOf(program_, found_.products, options_);
@@ -92,6 +93,18 @@ class AttentionFinder {
     return !UsesAny(found_.scores.left, found_.keys) && UsesAny(found_.scores.right, found_.keys) &&
            UsesAny(found_.values.right, found_.keys) && UsesAny(found_.scores.left, found_.width) &&
            UsesAny(found_.scores.right, found_.width);
+  }
+
+  // Whether all that is computed from it is less precise than f32: then its weights may be, too.
+  bool IsRounded(int i) const {
+    for (size_t user = 0; user < program_.instructions.size(); ++user) {
+      const Instruction& one = program_.instructions[user];
+      if (std::ranges::count(one.operands, i) == 0) continue;
+      const bool is_narrow = one.opcode == Opcode::kCast && FactsOf(one.type).bits <= 16;
+      const bool is_quotient = one.opcode == Opcode::kDivide;
+      if (!is_narrow && !(is_quotient && IsRounded(static_cast<int>(user)))) return false;
+    }
+    return true;
   }
 
   bool SortAxes() {
