@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from random_segments import elementwise, movements
-from random_segments.element_types import FLOATS, dtype_of
+from random_segments.element_types import FLOATS, dtype_of, is_tame
 from random_segments.extents import ONE, Extent, product
 from random_segments.segment import CURVES, MOVES, SUMS
 
@@ -16,8 +16,10 @@ from random_segments.segment import CURVES, MOVES, SUMS
 
 def unary(draw, pool):
     x = pool.choose(draw, lambda tensor: tensor.is_number)
-    if x is None:
-        return []
+    return [] if x is None else _unary(draw, pool, x)
+
+
+def _unary(draw, pool, x):
     tables = [(elementwise.SIGNED, MOVES)]
     if x.is_float:
         tables += [(elementwise.CURVES, CURVES)] * 3 + [(elementwise.CUTS, MOVES)]
@@ -144,7 +146,7 @@ def attention(draw, pool):
     length = pool.extent(draw)
     if length.value == 0:
         return []
-    k, v = (pool.input(draw, q.type, [batch, heads, length, width]) for width in (size, pool.extent(draw)))
+    k, v = (_computed(draw, pool, pool.input(draw, q.type, [batch, heads, length, width])) for width in (size, pool.extent(draw)))
     is_causal = draw(st.booleans())
 
     def compute(a, b, c):
@@ -159,6 +161,16 @@ def attention(draw, pool):
         return (1 + (a @ np.swapaxes(b, 2, 3)).max(axis=(2, 3), keepdims=True)) * c.max(axis=2, keepdims=True)
 
     return pool.apply("Attention", [q, k, v], [(q.type, (*q.shape[:3], v.shape[3]))], compute, CURVES, {"is_causal": int(is_causal)}, scale)
+
+
+def _computed(draw, pool, x):
+    """The tensor, or what some elementwise operations make of it."""
+    for _ in range(draw(st.integers(0, 2))):
+        (y,) = _unary(draw, pool, x)
+        if not is_tame(y.array, y.type):
+            break
+        x = y
+    return x
 
 
 def max_pool(draw, pool):
