@@ -142,10 +142,12 @@ def segment(operators, inputs, shape, type_="f16", **attributes):
 
 MATRIX = [4096, 4096]
 HEADS = [4, 16, 4096, 128]
+FEW = [4, 16, 256, 128]
 LARGE = {
     "gelu": segment([("MatMul", ["x0", "x1"]), ("Add", ["x2"]), ("Gelu", [])], [MATRIX, MATRIX, [4096]], MATRIX),
     "linear_of_fp8": segment([("Linear", ["x0", "x1"])], [MATRIX, MATRIX], MATRIX, "f8e4m3"),
     "attention": segment([("Attention", ["x0", "x1", "x2"])], [HEADS] * 3, HEADS, is_causal=1),
+    "attention_of_computed_heads": segment([("Neg", ["x0"]), ("Attention", ["y0", "y0"])], [FEW], FEW),
 }
 
 
@@ -160,8 +162,8 @@ def large_for(target, names, folder):
 
 
 def test_large_product_and_attention_use_the_matrix_units_of_hopper(tmp_path):
-    answers = large_for("cuda:90", ["gelu", "attention"], tmp_path)
-    assert [answer["units"] for answer in answers] == [["wgmma.mma_async"]] * 2
+    answers = large_for("cuda:90", ["gelu", "attention", "attention_of_computed_heads"], tmp_path)
+    assert [answer["units"] for answer in answers] == [["wgmma.mma_async"]] * 3
 
 
 @pytest.mark.slow

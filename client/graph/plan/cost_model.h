@@ -29,6 +29,9 @@ struct CostModel {
   // 32 f16 and 64 x 32 are 48 KiB, and an SM of sm_86 has 99, so that one factor may be 2.5 times
   // as large. (Triton: 18 KiB for a product of 16 rows, 30 where its weights are cast from f32.)
   double factor_loads_max = 2.5;
+  // Tiles of attention do not get smaller. Heads of 128 take 88 KiB of an SM of sm_120, which has
+  // 99, and 152 KiB with keys and values that are computed from twice their bytes.
+  double attention_loads_max = 1;
   // Rows and columns of a product's tile: between 16 of a small product and 256 (tile_sizes.cc). A
   // program computes its factors' elements once.
   double tile_width = 64;

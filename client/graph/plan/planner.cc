@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "client/graph/operators/layers/attention_plan.h"
 #include "client/graph/operators/lowering.h"
 #include "client/graph/operators/op_table.h"
 #include "client/graph/operators/segment_check.h"
@@ -24,6 +25,8 @@ constexpr int kSectionOperationsMax = 64;
 // Values and symbols that a section of several operations reads and writes: every OpenCL device
 // takes 128 parameters of 8 bytes, and each kernel has them in registers.
 constexpr size_t kSectionParametersMax = 128;
+// The result, and all keys and values. An attention that gives its scores has two loops for them.
+constexpr size_t kAttentionOutputsMax = 3;
 
 // How many additions take as long as an element of the operator, both branches of a select counted.
 double WorkOf(const Operator& op, const CostModel& model) {
@@ -68,6 +71,7 @@ class Planner {
     // Values in memory that have an element for each of the operation's, at least.
     int loads = 0;
     double loaded_bytes = 0;  // of those, for one element
+    bool gathers = false;     // has an operation of type kGather
   };
 
   const Value& ValueAt(int value) const { return segment_.values[static_cast<size_t>(value)]; }
@@ -92,8 +96,10 @@ class Planner {
   Cone ConeOf(int operation, int with) const;
   bool JumpsInMemory(int operation) const;
   FusionChoice Choose(int producer, const Cone& from, int consumer, int value);
+  bool HasTileType(int value) const;
   double TileWidth(int consumer, int value, const Cone& from);
   double ReadsPerElement(int consumer, int value, double tile);
+  std::optional<double> AttentionReads(int consumer, int value);
   Section SectionOf(int root);
   std::string WhyNotWorthwhile(const Section& section);
   void AddSteps();
@@ -178,13 +184,17 @@ void Planner::Classify(int number) {
   }
 }
 
+// Whether Triton has tiles of such elements, and is there.
+bool Planner::HasTileType(int value) const {
+  const DType type = ValueAt(value).type;
+  return config_.multiplies_tiles &&
+         (FactsOf(type).bits <= 8 || (IsFloat(type) && FactsOf(type).bits <= 32));
+}
+
 // How many rows or columns of a product's result share the elements of its factor. From more bytes
 // than its own, a factor has shared memory in small tiles alone.
 double Planner::TileWidth(int consumer, int value, const Cone& from) {
-  const DType type = ValueAt(value).type;
-  const bool has_tiles = FactsOf(type).bits <= 8 || (IsFloat(type) && FactsOf(type).bits <= 32);
-  return config_.multiplies_tiles && has_tiles && IsTiled(NodeAt(consumer).type) &&
-                 from.loaded_bytes <= BytesOf(value)
+  return HasTileType(value) && IsTiled(NodeAt(consumer).type) && from.loaded_bytes <= BytesOf(value)
              ? config_.model.tile_width
              : 1;
 }
@@ -219,6 +229,42 @@ double Planner::ReadsPerElement(int consumer, int value, double tile) {
   }
 }
 
+// How often an attention's loops compute each element of one of its inputs. Nothing where it reads
+// that input from memory alone.
+std::optional<double> Planner::AttentionReads(int consumer, int value) {
+  const Operation& operation = OperationAt(consumer);
+  const auto plan = AttentionPlanOf(segment_, operation);
+  if (!plan.ok() || operation.outputs.size() > kAttentionOutputsMax) return std::nullopt;
+  const Value& query = ValueAt(operation.inputs[0]);
+  // A program has a tile of queries, with whole heads (emit/triton/attention.cc).
+  const bool has_tiles = HasTileType(operation.inputs[0]) && query.shape.size() == 4 &&
+                         std::max(Typical(plan->q.width), Typical(plan->v.width)) <= kWidestHead;
+  const double rows = Typical(plan->q.length);
+  const double keys = Typical(plan->total);
+  const double blocks = has_tiles ? std::ceil(rows / config_.model.tile_width) : rows;
+  // For the largest score, the sum of weights, and each column of the result.
+  const double passes = has_tiles ? 1 : 2 + Typical(plan->v.width);
+  double reads = 0;
+  for (size_t i = 0; i < operation.inputs.size(); ++i) {
+    if (operation.inputs[i] != value) continue;
+    if (i == 0) {
+      reads += has_tiles ? 1 : keys * passes;
+    } else if (i == 1 || i == plan->past_keys) {
+      reads += Typical(plan->queries_per_head) * blocks * passes;
+    } else if (i == 2 || i == plan->past_values) {
+      reads += Typical(plan->queries_per_head) * blocks;
+    } else if (i == plan->mask) {
+      const std::vector<Size>& shape = ValueAt(value).shape;
+      const bool is_row = shape.size() < 2 || shape[shape.size() - 2] == Size(1);
+      const double scores = Typical(query.shape[0]) * Typical(plan->q.heads) * keys;
+      reads += scores * (is_row ? blocks : rows) * passes / std::max(Elements(value), 1.0);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return std::max(reads, 1.0) + static_cast<double>(operation.outputs.size() - 1);
+}
+
 // With what is inlined into it, and with the producer `with`.
 Planner::Cone Planner::ConeOf(int operation, int with) const {
   Cone cone;
@@ -229,6 +275,7 @@ Planner::Cone Planner::ConeOf(int operation, int with) const {
     const int number = left.back();
     left.pop_back();
     ++cone.operations;
+    cone.gathers |= nodes_[static_cast<size_t>(number)].type == SectionType::kGather;
     cone.work += nodes_[static_cast<size_t>(number)].work;
     for (const int input : OperationAt(number).inputs) {
       if (input == kOmitted) continue;
@@ -278,6 +325,8 @@ FusionChoice Planner::Choose(int producer, const Cone& from, int consumer, int v
     choice.reason = fmt::format("a section has at most {} parameters", kSectionParametersMax);
   } else if (!FactsOf(to.type).takes_prologue && node.views.empty()) {
     choice.reason = fmt::format("a section of type {} reads memory alone", FactsOf(to.type).name);
+  } else if (to.type == SectionType::kAttention && node.views.empty() && from.gathers) {
+    choice.reason = "before attention, elementwise operations and views alone are fused";
   } else if (node.has_loop && to.has_loop) {
     choice.reason = "both have loops";
   } else if (node.has_loop &&
@@ -292,13 +341,25 @@ FusionChoice Planner::Choose(int producer, const Cone& from, int consumer, int v
     return choice;
   }
   const CostModel& model = config_.model;
-  if (const double more = from.loaded_bytes / BytesOf(value);
-      IsTiled(to.type) && more > model.factor_loads_max) {
-    choice.reason = fmt::format("shared memory: tiles would be {:.1f} times as large, {} fit", more,
-                                model.factor_loads_max);
+  const bool is_attention = to.type == SectionType::kAttention;
+  // Queries stay in registers.
+  const std::vector<int>& inputs = OperationAt(consumer).inputs;
+  const bool has_tiles =
+      IsTiled(to.type) || (is_attention && std::count(inputs.begin() + 1, inputs.end(), value) > 0);
+  const double most = is_attention ? model.attention_loads_max : model.factor_loads_max;
+  if (const double more = from.loaded_bytes / BytesOf(value); has_tiles && more > most) {
+    choice.reason =
+        fmt::format("shared memory: tiles would be {:.1f} times as large, {} fit", more, most);
     return choice;
   }
-  const double reads = ReadsPerElement(consumer, value, TileWidth(consumer, value, from));
+  const std::optional<double> found =
+      is_attention ? AttentionReads(consumer, value)
+                   : ReadsPerElement(consumer, value, TileWidth(consumer, value, from));
+  if (!found) {
+    choice.reason = "attention reads such an input from memory alone";
+    return choice;
+  }
+  const double reads = *found;
   if (reads > model.recompute_max && from.work > 1) {
     choice.reason = fmt::format("would compute each element {:.0f} times", reads);
     return choice;

@@ -19,7 +19,7 @@ constexpr SectionTypeFacts kSectionTypes[] = {
     {Type::kNormalization, "normalization", false, true, true, Tiling::kBlocks},
     {Type::kMatmul, "matmul", false, true, true, Tiling::kProduct},
     {Type::kConvolution, "convolution", false, true, true, Tiling::kProduct},
-    {Type::kAttention, "attention", false, false, true, Tiling::kAttention},
+    {Type::kAttention, "attention", false, true, true, Tiling::kAttention},
 };
 
 constexpr uint8_t kLikeSm90 = kSm90 | kSm100;

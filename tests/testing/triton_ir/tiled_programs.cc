@@ -203,6 +203,44 @@ void AddAttention(Cases& cases) {
   }
 }
 
+// Reciprocals behind the last key and column are infinite: none may reach a product.
+void AddAttentionOfComputedHeads(Cases& cases) {
+  for (const bool is_causal : {false, true}) {
+    SegmentMaker maker;
+    const Size of_queries = maker.Symbol("queries", 1, 4096, 16);
+    const Size of_keys = maker.Symbol("keys", 1, 4096, 16);
+    const int q = maker.Input({1, 2, of_queries, 10}, DType::kF16);
+    const int bias = maker.Input({2, 1, 10}, DType::kF16);
+    const int k = maker.Input({1, 1, 10, of_keys}, DType::kF16);
+    const int v = maker.Input({1, of_keys, 1, 12}, DType::kF16);
+    const int keys = maker.Add("Transpose", {maker.Add("Reciprocal", {k})},
+                               {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+    const int values = maker.Add("Transpose", {maker.Add("Reciprocal", {maker.Add("Neg", {v})})},
+                                 {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    const int result = maker.Add("Attention", {maker.Add("Add", {q, bias}), keys, values},
+                                 {{"is_causal", int64_t{is_causal}}});
+    maker.Output(maker.Add("Abs", {result}));
+    const std::string name = is_causal ? "causal_attention" : "attention";
+    cases.Add(name + "_of_computed_heads", maker, {37, 70}, {.from = 1, .to = 2});
+  }
+}
+
+// Its weights are f32, although its values are f16 in memory. The mask is in f16, too.
+void AddAttentionOfCasts(Cases& cases) {
+  SegmentMaker maker;
+  std::vector<int> inputs;
+  const int penalty = maker.Input({1}, DType::kF32);
+  for (const int64_t length : {20, 40, 40}) {
+    const int x = maker.Input({1, 2, length, 12}, DType::kF16);
+    inputs.push_back(maker.Add("Cast", {x}, {{"to", std::string("f32")}}));
+  }
+  const int mask = maker.Input({1, 1, 1, 40}, DType::kF16);
+  const int wide = maker.Add("Cast", {mask}, {{"to", std::string("f32")}});
+  inputs.push_back(maker.Add("Mul", {wide, penalty}));
+  maker.Output(maker.Add("Attention", inputs));
+  cases.Add("attention_of_casts", maker);
+}
+
 // Every fourth query has no key at all: its result is no number. The others have the last keys
 // alone, so that the first tile has none for any.
 void AddAttentionWithoutKeys(Cases& cases, const std::string& name, DType type, double hidden,
@@ -249,6 +287,8 @@ std::vector<ProgramCase> TiledPrograms() {
   AddConvolutions(cases);
   AddAttention(cases);
   AddMaskedAttention(cases);
+  AddAttentionOfComputedHeads(cases);
+  AddAttentionOfCasts(cases);
   return std::move(cases).Finish();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "client/graph/operators/op_table.h"
 #include "storage/base/status.h"
 
 namespace kiln::graph {
@@ -166,6 +167,13 @@ absl::StatusOr<AttentionPlan> PlanOfGroupQuery(const Operands& operands) {
     return operands.Error("do_rotary needs cosines and sines [places, columns / 2]");
   }
   return plan;
+}
+
+absl::StatusOr<AttentionPlan> AttentionPlanOf(const Segment& segment, const Operation& operation) {
+  const Operands operands(segment, operation);
+  const std::string_view name = FindOperator(operation.name)->name;
+  if (name == "MultiHeadAttention") return PlanOfMultiHead(operands);
+  return name == "GroupQueryAttention" ? PlanOfGroupQuery(operands) : PlanOfAttention(operands);
 }
 
 }  // namespace kiln::graph

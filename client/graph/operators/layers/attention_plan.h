@@ -46,5 +46,7 @@ struct AttentionPlan {
 absl::StatusOr<AttentionPlan> PlanOfAttention(const Operands& operands);
 absl::StatusOr<AttentionPlan> PlanOfMultiHead(const Operands& operands);
 absl::StatusOr<AttentionPlan> PlanOfGroupQuery(const Operands& operands);
+// That of the operation, whichever of the three it is.
+absl::StatusOr<AttentionPlan> AttentionPlanOf(const Segment& segment, const Operation& operation);
 
 }  // namespace kiln::graph

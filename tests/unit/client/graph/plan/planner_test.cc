@@ -166,6 +166,105 @@ TEST(PlannerTest, TwoProductsAreTwoSections) {
   EXPECT_EQ(SectionsOf(plan), (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
 }
 
+// Attention of 2 x 8 heads of 64. What stands before queries, keys and values, if `names` has it.
+SegmentMaker Attention(int64_t length, const std::vector<std::string>& names,
+                       DType type = DType::kF16) {
+  SegmentMaker maker;
+  std::vector<int> inputs;
+  for (const std::string& name : names) {
+    const int x = maker.Input({2, 8, length, 64}, type);
+    inputs.push_back(name.empty() ? x : maker.Add(name, {x}));
+  }
+  maker.Output(maker.Add("Attention", inputs));
+  return maker;
+}
+
+TEST(PlannerTest, AttentionTakesWhatIsBeforeIt) {
+  const SegmentMaker maker = Attention(256, {"Neg", "Sigmoid", "Relu"});
+  const Plan plan = PlanOf(maker.segment(), {});
+  ASSERT_EQ(SectionsOf(plan), (std::vector<std::vector<int>>{{0, 1, 2, 3}}));
+  EXPECT_EQ(plan.sections[0].type, SectionType::kAttention);
+  EXPECT_EQ(plan.sections[0].inputs.size(), 3u);
+  ASSERT_EQ(plan.choices.size(), 3u);
+  EXPECT_THAT(plan.choices[0].reason, HasSubstr("0.5 MB between them, read 1 times"));
+  EXPECT_THAT(plan.choices[1].reason, HasSubstr("0.5 MB between them, read 4 times, work -"));
+}
+
+TEST(PlannerTest, KeysOfManyQueriesAreComputedOnce) {
+  const SegmentMaker maker = Attention(16384, {"Neg", "Neg", ""});
+  const Plan plan = PlanOf(maker.segment());
+  EXPECT_EQ(SectionsOf(plan), (std::vector<std::vector<int>>{{1}, {0, 2}}));
+  const std::string text = Explain(maker.segment(), plan);
+  EXPECT_THAT(text, HasSubstr("fused: Neg (0) into Attention (2): score"));
+  EXPECT_THAT(text, HasSubstr("apart: Neg (1) into Attention (2): score -"));
+}
+
+TEST(PlannerTest, WithoutTilesAttentionComputesElementsForEachScore) {
+  const SegmentMaker maker = Attention(256, {"Neg", "Sigmoid", ""}, DType::kF32);
+  PlanConfig config{.keeps_small_sections = true, .multiplies_tiles = false};
+  const Plan plan = PlanOf(maker.segment(), config);
+  EXPECT_EQ(SectionsOf(plan), (std::vector<std::vector<int>>{{0}, {1}, {2}}));
+  const std::string text = Explain(maker.segment(), plan);
+  EXPECT_THAT(text, HasSubstr("apart: Neg (0) into Attention (2): score -"));
+  EXPECT_THAT(text, HasSubstr("Sigmoid (1) into Attention (2): would compute each element 16896"));
+}
+
+TEST(PlannerTest, AQueryAndKeyOfOneValueAreReadTogether) {
+  SegmentMaker maker;
+  const int x = maker.Add("Neg", {maker.Input({2, 8, 128, 64}, DType::kF16)});
+  maker.Output(maker.Add("Attention", {x, x, x}));
+  EXPECT_THAT(PlanOf(maker.segment()).choices[0].reason, HasSubstr("read 5 times"));
+}
+
+TEST(PlannerTest, AMaskOfAttentionIsComputedForItsKeys) {
+  SegmentMaker maker;
+  std::vector<int> inputs;
+  for (int i = 0; i < 3; ++i) inputs.push_back(maker.Input({2, 8, 128, 64}, DType::kF16));
+  inputs.push_back(maker.Add("Log", {maker.Input({2, 1, 1, 128}, DType::kF16)}));
+  maker.Output(maker.Add("Attention", inputs));
+  const Plan plan = PlanOf(maker.segment());
+  EXPECT_EQ(plan.sections.size(), 1u);
+  EXPECT_THAT(plan.choices[0].reason, HasSubstr("read 16 times"));  // 8 heads, 2 blocks of queries
+}
+
+TEST(PlannerTest, AttentionReadsGatheredKeysFromMemory) {
+  SegmentMaker maker;
+  const int q = maker.Input({2, 8, 64, 64}, DType::kF16);
+  const int k = maker.Input({2, 8, 32, 64}, DType::kF16);
+  const int joined = maker.Add("Concat", {k, maker.Add("Neg", {k})}, {{"axis", int64_t{2}}});
+  maker.Output(maker.Add("Attention", {q, maker.Add("Abs", {joined}), q}));
+  const Plan plan = PlanOf(maker.segment());
+  EXPECT_EQ(SectionsOf(plan), (std::vector<std::vector<int>>{{0, 1, 2}, {3}}));
+  EXPECT_THAT(Explain(maker.segment(), plan),
+              HasSubstr("apart: Abs (2) into Attention (3): before attention, elementwise "
+                        "operations and views alone are fused"));
+}
+
+TEST(PlannerTest, AttentionThatGivesItsScoresReadsMemory) {
+  SegmentMaker maker;
+  const int x = maker.Input({2, 8, 64, 64}, DType::kF16);
+  const int y = maker.Add("Attention", {maker.Add("Neg", {x}), x, x}, {}, 4);
+  maker.Output(y);
+  maker.Output(y + 3);
+  const Plan plan = PlanOf(maker.segment());
+  EXPECT_EQ(plan.sections.size(), 2u);
+  EXPECT_EQ(plan.choices[0].reason, "attention reads such an input from memory alone");
+}
+
+TEST(PlannerTest, AKeyOfTwoTensorsNeedsSharedMemoryForBoth) {
+  SegmentMaker maker;
+  std::vector<int> all;
+  for (int i = 0; i < 5; ++i) all.push_back(maker.Input({2, 8, 64, 64}, DType::kF16));
+  const int k = maker.Add("Add", {all[1], all[2]});
+  const int q = maker.Add("Sum", {all[0], all[1], all[2], all[3]});
+  maker.Output(maker.Add("Attention", {q, k, all[4]}));
+  const Plan plan = PlanOf(maker.segment());
+  EXPECT_EQ(SectionsOf(plan), (std::vector<std::vector<int>>{{0}, {1, 2}}));
+  EXPECT_THAT(Explain(maker.segment(), plan),
+              HasSubstr("apart: Add (0) into Attention (2): shared memory: tiles would be 2.0 "
+                        "times as large, 1 fit"));
+}
+
 TEST(PlannerTest, TenThousandOperationsArePlanned) {
   SegmentMaker maker;
   int x = maker.Input({1024, 1024});
