@@ -54,6 +54,12 @@ def test_a_fused_plan_computes_what_numpy_does(interpreter, segment):
     assert differences(segment, interpreter.answer(segment)) == []
 
 
+@examples(40)
+@given(segments(operations_max=8, around_attention=True))
+def test_attention_computes_what_is_before_it(interpreter, segment):
+    assert differences(segment, interpreter.answer(segment)) == []
+
+
 @examples(20)
 @given(segments())
 def test_a_plan_without_fusion_computes_what_numpy_does(interpreter, segment):
@@ -76,7 +82,7 @@ def run_on_host(made, **config):
 @pytest.mark.parametrize(("count", "config"), [(25, {}), (10, {"barriers": "always"})], ids=["a-launch-each", "grid-barriers"])
 def test_cuda_kernels_compute_what_numpy_does(count, config):
     """Compiled for the host, all in one source."""
-    made = drawn(count, 15)
+    made = drawn(count, 15) + drawn(10, 6, around_attention=True)
     for segment, answer in zip(made, run_on_host(made, **config), strict=True):
         assert "error" not in answer, (answer["error"], segment)
         assert differences(segment, answer) == [], segment
@@ -84,7 +90,7 @@ def test_cuda_kernels_compute_what_numpy_does(count, config):
 
 def test_triton_ir_computes_what_numpy_does(tmp_path):
     """By the interpreter on NumPy, after real Triton has parsed and verified it."""
-    made = drawn(12, 10)
+    made = drawn(12, 10) + drawn(8, 5, around_attention=True)
     runner = Runner("triton")
     answers = [runner.answer(segment) for segment in made]
     runner.close()
@@ -95,7 +101,7 @@ def test_triton_ir_computes_what_numpy_does(tmp_path):
 @pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
 def test_opencl_kernels_compute_what_numpy_does(tmp_path):
     """As SPIR-V, by Intel's runtime on this CPU."""
-    made = drawn(15, 30)
+    made = drawn(15, 30) + drawn(8, 6, around_attention=True)
     for segment, buffers in zip(made, spirv(made, tmp_path), strict=True):
         assert not isinstance(buffers, str), (buffers, segment)
         assert Tolerances(segment).differences(buffers) == [], segment

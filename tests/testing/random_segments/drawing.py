@@ -15,12 +15,12 @@ def examples(count, **more):
                     suppress_health_check=list(HealthCheck), **more)
 
 
-def drawn(count, operations_max):
+def drawn(count, operations_max, **more):
     """So many segments, for what runs many at once."""
     made = []
 
     @examples(count, phases=[Phase.generate])
-    @given(segments(operations_max))
+    @given(segments(operations_max, **more))
     def collect(segment):
         made.append(segment)
 

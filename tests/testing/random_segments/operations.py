@@ -286,3 +286,5 @@ ALL = [
     movements.concat, movements.pad, movements.tile, movements.gather,
     movements.gather_elements, movements.scatter_elements, movements.reverse, movements.roll, movements.triangle
 ]
+
+AROUND_ATTENTION = [unary, unary, binary, cast, attention, attention, attention, movements.transpose]

@@ -75,7 +75,8 @@ class Pool:
 
 
 @st.composite
-def segments(draw, operations_max=OPERATIONS_MAX):
+def segments(draw, operations_max=OPERATIONS_MAX, around_attention=False):
+    """around_attention: of tensors of four dimensions, and operations that stand before and behind attention."""
     segment = Segment()
     extents = [Extent.fixed(number) for number in draw(st.lists(st.sampled_from(_EXTENTS), min_size=2, max_size=4))]
     for name in ("batch", "length")[:draw(st.integers(0, 2))]:
@@ -86,13 +87,15 @@ def segments(draw, operations_max=OPERATIONS_MAX):
         extents.append(Extent.symbol(name, number))
     pool = Pool(segment, extents)
     for _ in range(draw(st.integers(1, 3))):
-        rank = draw(st.integers(0, 4))
+        rank = 4 if around_attention else draw(st.integers(0, 4))
         shape = [pool.extent(draw) for _ in range(rank)]
         while product(shape).value > _ELEMENTS_MAX:
             shape.pop()
-        pool.input(draw, draw(st.sampled_from(_TYPES)), shape)
+        shape = [ONE] * (rank - len(shape) if around_attention else 0) + shape
+        pool.input(draw, draw(st.sampled_from(FLOATS if around_attention else _TYPES)), shape)
+    choices = operations.AROUND_ATTENTION if around_attention else operations.ALL
     for _ in range(draw(st.integers(1, operations_max))):
-        draw(st.sampled_from(operations.ALL))(draw, pool)
+        draw(st.sampled_from(choices))(draw, pool)
     _choose_outputs(draw, segment)
     return segment
 
