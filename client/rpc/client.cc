@@ -120,6 +120,12 @@ class Client::Core {
     return absl::OkStatus();
   }
 
+  std::vector<std::string> TakeNotLeased() {
+    TellOf(uses_.TakeAll());
+    const MutexLock lock(mutex_);
+    return std::exchange(not_leased_, {});
+  }
+
   const std::unique_ptr<Connection> connection;
   VerifiedContents verified;
   const HotReader hot;
@@ -135,13 +141,16 @@ class Client::Core {
     const auto stubs =
         request.is_warm() ? connection->Get().value_or(nullptr) : connection->Present();
     if (stubs == nullptr) return;
-    v1::NoteUsesResponse none;
+    v1::NoteUsesResponse response;
     const auto budget = request.is_warm() ? kLeaseBudget : limits::kUnreportedUsesBudget;
     const auto deadline = std::chrono::steady_clock::now() + budget;
     const absl::Status told =
         WatchedCall(*stubs->kernels, connection->Limits({.deadline = deadline}))
-            .Unary(*stubs->kernels, &KernelStub::PrepareAsyncNoteUses, request, none);
+            .Unary(*stubs->kernels, &KernelStub::PrepareAsyncNoteUses, request, response);
     if (absl::IsUnavailable(told)) connection->Drop(stubs);
+    const MutexLock lock(mutex_);
+    not_leased_.insert(not_leased_.end(), response.not_leased().begin(),
+                       response.not_leased().end());
   }
 
   absl::Status CompleteStage(v1::StageBlob& stage, const CallOptions& options) {
@@ -156,6 +165,8 @@ class Client::Core {
 
   const bool reads_hot_;
   UnreportedUses uses_;
+  Mutex mutex_;
+  std::vector<std::string> not_leased_ KILN_GUARDED_BY(mutex_);  // keys
 };
 
 Client::Client(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -282,8 +293,9 @@ absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const Call
   return core_->Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
 }
 
-absl::Status Client::NoteWarmed(const std::vector<std::string>& keys, const std::string& job,
-                                const CallOptions& options) {
+absl::StatusOr<uint64_t> Client::NoteWarmed(const std::vector<std::string>& keys,
+                                            const std::string& job, const CallOptions& options) {
+  uint64_t not_leased = 0;
   for (size_t begin = 0; begin < keys.size(); begin += limits::kLookupKeysMax) {
     const size_t end = std::min(begin + limits::kLookupKeysMax, keys.size());
     v1::NoteUsesRequest request;
@@ -293,10 +305,14 @@ absl::Status Client::NoteWarmed(const std::vector<std::string>& keys, const std:
     told.set_job(job.empty() ? core_->job : job);
     told.set_place(v1::ToldHits::HOT);
     told.set_count(end - begin);
-    KILN_RETURN_IF_ERROR(core_->Call(&KernelStub::PrepareAsyncNoteUses, request, options).status());
+    KILN_ASSIGN_OR_RETURN(const auto response,
+                          core_->Call(&KernelStub::PrepareAsyncNoteUses, request, options));
+    not_leased += static_cast<uint64_t>(response.not_leased_size());
   }
-  return absl::OkStatus();
+  return not_leased;
 }
+
+std::vector<std::string> Client::TakeNotLeased() { return core_->TakeNotLeased(); }
 
 absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {
   return core_->Call(&KernelStub::PrepareAsyncListToolchains, v1::ListToolchainsRequest(), options);

@@ -180,9 +180,14 @@ class Client {
                                     OwnEntries kind = OwnEntries::kOfThisUser);
 
   // A warm for the job found these artifacts with FindHot (32 raw bytes each, any number), so the
-  // daemon leases them. An empty `job` is that of the options.
-  [[nodiscard]] absl::Status NoteWarmed(const std::vector<std::string>& keys,
-                                        const std::string& job, const CallOptions& options = {});
+  // daemon leases them. An empty `job` is that of the options. Returns how many it did not lease:
+  // the leases have their share.
+  [[nodiscard]] absl::StatusOr<uint64_t> NoteWarmed(const std::vector<std::string>& keys,
+                                                    const std::string& job,
+                                                    const CallOptions& options = {});
+  // Tells the daemon of all hits in the hot directory. Returns the keys of those that a warm found
+  // and that were not leased, since the last call.
+  [[nodiscard]] std::vector<std::string> TakeNotLeased();
 
   [[nodiscard]] absl::StatusOr<v1::ListToolchainsResponse> ListToolchains(
       const CallOptions& options = {});

@@ -37,21 +37,20 @@ uint64_t BytesOf(const Artifact& artifact) {
   return bytes;
 }
 
-// Counts the answer for the caller's user and job, and logs it. Leases what a warm got. Returns
-// whether it is a compile after a warm for the job.
-bool Note(const RpcDependencies& parts, const CallContext& context, const PreparedRequest& request,
-          const absl::StatusOr<CompileResult>& answer, std::chrono::microseconds waited = {}) {
+// Counts the answer for the caller's user and job, and logs it. Leases what a warm got.
+AnswerRemarks Note(const RpcDependencies& parts, const CallContext& context,
+                   const PreparedRequest& request, const absl::StatusOr<CompileResult>& answer,
+                   std::chrono::microseconds waited = {}) {
   const CompileJob& job = *request.job;
   LogAnswer(context, request.job_name, &job, answer, waited);
-  if (!answer.ok()) return false;
+  if (!answer.ok()) return {};
   const uid_t uid = context.principal.uid;
   const Artifact* artifact = answer->artifact();
   if (artifact != nullptr && IsAhead(request.priority)) {
     // To ask what is there is no use of it.
-    if (job.request.cache_policy == CachePolicy::kOnlyIfCached) return false;
+    if (job.request.cache_policy == CachePolicy::kOnlyIfCached) return {};
     parts.activity.Note(uid, request.job_name, ActivityKind::kWarmed);
-    LeaseWarmed(parts, uid, job.key, BytesOf(*artifact));
-    return false;
+    return {.not_leased = !LeaseWarmed(parts, uid, job.key, BytesOf(*artifact))};
   }
   const ActivityKind kind = KindOf(*answer);
   const bool is_spared = artifact != nullptr && kind != ActivityKind::kCompiled;
@@ -59,10 +58,10 @@ bool Note(const RpcDependencies& parts, const CallContext& context, const Prepar
       uid, request.job_name, kind,
       {1, is_spared ? artifact->provenance.compile_micros : 0, is_spared ? BytesOf(*artifact) : 0});
   if (kind != ActivityKind::kCompiled || !parts.activity.IsWarmed(uid, request.job_name)) {
-    return false;
+    return {};
   }
   parts.activity.Note(uid, request.job_name, ActivityKind::kMissed);
-  return true;
+  return {.missed_after_warm = true};
 }
 
 }  // namespace
@@ -109,8 +108,8 @@ std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const Call
   if (!pass.ok()) return Refuse(pass.status(), job);
   auto found = parts.provider.Find(context, job);
   if (!found) return std::nullopt;
-  (void)Note(parts, context, **request, *found);
-  return CompileAnswer{*std::move(found), job, *std::move(pass)};
+  const AnswerRemarks remarks = Note(parts, context, **request, *found);
+  return CompileAnswer{*std::move(found), job, *std::move(pass), remarks};
 }
 
 void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
@@ -130,8 +129,8 @@ void StartCompile(const RpcDependencies& parts, CallContext context, const Prepa
   parts.provider.Compile(std::move(context), job,
                          [pass = *std::move(pass), job, note,
                           answered = std::move(answered)](absl::StatusOr<CompileResult> result) {
-                           const bool missed_after_warm = note(result);
-                           answered({std::move(result), job, pass, missed_after_warm});
+                           const AnswerRemarks remarks = note(result);
+                           answered({std::move(result), job, pass, remarks});
                          });
 }
 

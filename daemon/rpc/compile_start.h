@@ -12,6 +12,14 @@
 
 namespace kiln {
 
+// What the caller is told beside the artifact.
+struct AnswerRemarks {
+  // It was compiled though its job was warmed.
+  bool missed_after_warm = false;
+  // A warm got it, and it found no room among the leases.
+  bool not_leased = false;
+};
+
 // The answer, and what the request wanted of it. `job` is absent where the request did not even get
 // a key. Who keeps `pass` until the answer has been sent sees to it that a draining daemon waits
 // for that.
@@ -19,8 +27,7 @@ struct CompileAnswer {
   absl::StatusOr<CompileResult> result;
   CompileJobPtr job;
   RequestGate::Pass pass = nullptr;
-  // It was compiled though its job was warmed.
-  bool missed_after_warm = false;
+  AnswerRemarks remarks = {};
 };
 using CompileAnswered = std::function<void(CompileAnswer)>;
 

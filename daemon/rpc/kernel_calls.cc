@@ -89,17 +89,18 @@ void CountTold(Activity& activity, uid_t uid, const v1::ToldHits& told, bool is_
 }
 
 // Leases what a warm found in the hot directory. Blocks for a local disk read where it is new.
-void LeaseFound(const RpcDependencies& parts, uid_t uid, const Digest& key) {
-  if (parts.leases.IsOff() || parts.leases.Renew(key)) return;
+// False as LeaseWarmed.
+bool LeaseFound(const RpcDependencies& parts, uid_t uid, const Digest& key) {
+  if (parts.leases.IsOff() || parts.leases.Renew(key)) return true;
   const auto found = LookupWithoutUse({}, parts.index, key);
-  if (!found.ok() || !*found) return;
+  if (!found.ok() || !*found) return true;
   uint64_t bytes = 0;
   for (const StageReference& stage : (*found)->record->stages) bytes += stage.size_bytes;
-  LeaseWarmed(parts, uid, key, bytes);
+  return LeaseWarmed(parts, uid, key, bytes);
 }
 
-absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
-                       const v1::NoteUsesRequest& request) {
+absl::Status CountUses(const RpcDependencies& parts, uid_t uid, const v1::NoteUsesRequest& request,
+                       v1::NoteUsesResponse& response) {
   static Counter hot_uses("hot_uses", "");  // described where the daemon is put together
   KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kLookupKeysMax));
   KILN_RETURN_IF_ERROR(CheckCount("hits", request.hits_size(), limits::kToldHitsMax));
@@ -119,7 +120,9 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
   }
   parts.store.CountUses(uses);
   if (request.is_warm()) {
-    for (const UseCount& use : uses) LeaseFound(parts, uid, use.key);
+    for (const UseCount& use : uses) {
+      if (!LeaseFound(parts, uid, use.key)) response.add_not_leased(std::string(use.key.Bytes()));
+    }
   }
   hot_uses.Add(uses.size());
   for (const v1::ToldHits& told : request.hits()) {
@@ -133,9 +136,10 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid,
 
 }  // namespace
 
-void LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key, uint64_t bytes) {
+bool LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key, uint64_t bytes) {
   // What their users keep for themselves has a share of its own.
-  if (!IsUserCacheKey(key)) parts.leases.Lease(uid, key, bytes);
+  if (IsUserCacheKey(key) || parts.leases.IsOff()) return true;
+  return parts.leases.Lease(uid, key, bytes);
 }
 
 absl::Status CheckCount(std::string_view field, int count, size_t count_max) {
@@ -186,9 +190,10 @@ void ListToolchains(const RpcDependencies& parts, const CallContext&,
 }
 
 void NoteUses(const RpcDependencies& parts, const CallContext& context,
-              const v1::NoteUsesRequest& request, v1::NoteUsesResponse&, Answered answered) {
+              const v1::NoteUsesRequest& request, v1::NoteUsesResponse& response,
+              Answered answered) {
   parts.executor.Run([&, uid = context.principal.uid, answered = std::move(answered)] {
-    answered(CountUses(parts, uid, request));
+    answered(CountUses(parts, uid, request, response));
   });
 }
 

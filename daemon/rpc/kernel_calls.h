@@ -33,8 +33,9 @@ void NoteUses(const RpcDependencies& parts, const CallContext& context,
               const v1::NoteUsesRequest& request, v1::NoteUsesResponse& response,
               Answered answered);
 
-// Leases an artifact for a user who warmed it: one that is stored, or about to be.
-void LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key, uint64_t bytes);
+// Leases an artifact for a user who warmed it: one that is stored, or about to be. False: the
+// leases have their share.
+bool LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key, uint64_t bytes);
 
 // INVALID_ARGUMENT where a repeated field has more entries than that.
 absl::Status CheckCount(std::string_view field, int count, size_t count_max);

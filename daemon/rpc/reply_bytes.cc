@@ -119,11 +119,14 @@ absl::StatusOr<ReplyPieces> ArtifactReply(const CompileAnswer& answer) {
   const CompileResult& result = *answer.result;
   auto pieces =
       SerializeReply(*result.artifact(), result.outcome, result.tier, answer.job->request.stages);
-  if (pieces.ok() && answer.missed_after_warm) {
-    std::string flag;
-    AppendNumber(v1::CompileResponse::kMissedAfterWarmFieldNumber, 1, flag);
-    pieces->emplace_back(std::move(flag));
+  std::string flags;
+  if (answer.remarks.missed_after_warm) {
+    AppendNumber(v1::CompileResponse::kMissedAfterWarmFieldNumber, 1, flags);
   }
+  if (answer.remarks.not_leased) {
+    AppendNumber(v1::CompileResponse::kNotLeasedFieldNumber, 1, flags);
+  }
+  if (pieces.ok() && !flags.empty()) pieces->emplace_back(std::move(flags));
   return pieces;
 }
 

@@ -278,6 +278,22 @@ def test_the_status_of_a_warm_is_what_is_stored(recorded, other_daemon):
     assert gone.code == 2, gone
 
 
+def test_a_warm_names_what_it_could_not_lease(daemon, tmp_path):
+    """One user's leases hold an eighth of the store, which is room for two of these."""
+    source = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .b8 data[786432] = {1};\n.visible .entry k(.param .u64 p) { ret; }\n// "
+    names = [f"k{number:02}" for number in range(12)]
+    (tmp_path / "lines.jsonl").write_text("".join(
+        json.dumps({"name": name, "kind": "ptx", "target": "cuda:90", "source": source + name}) + "\n" for name in names))
+    with daemon.beside(tmp_path, KILN_STORE_SIZE="16MiB") as small:
+        assert small.kiln("manifest", "merge", tmp_path / "lines.jsonl", "-o", tmp_path / "job.kiln").code == 0
+        for tier in "compiled", "hit":
+            told = small.kiln("warm", tmp_path / "job.kiln", "--json").objects()[-1]["summary"]
+            assert told[tier] == 12 and told["not_leased"] == 10 and len(told["not_leased_names"]) == 8, told
+            assert set(told["not_leased_names"]) <= set(names)
+            said = small.kiln("warm", tmp_path / "job.kiln")
+            assert said.code == 0 and "\n10 kernels not leased, " in said.error and " and 2 more\n" in said.error, said
+
+
 def test_a_kernel_that_does_not_compile_ends_a_wait_and_is_named(recorded, kiln, daemon, tmp_path):
     first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
     (tmp_path / "bad.jsonl").write_text(json.dumps({**first, "name": "bad", "source": "module {"}) + "\n" + json.dumps(first) + "\n")

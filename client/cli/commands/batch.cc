@@ -29,7 +29,9 @@ using std::chrono::microseconds;
 
 // Each explanation of a miss costs a search in the daemon.
 constexpr int kExplainedMissesMax = 16;
-constexpr size_t kForeignNamesMax = 8;
+constexpr size_t kNamesShownMax = 8;
+// Names are held of so many hits of a warm, to say which of them were not leased.
+constexpr size_t kHitNamesMax = 100'000;
 
 // What was asked, and the answer.
 struct Item {
@@ -276,7 +278,14 @@ class Batch {
       if (outcome == v1::OUTCOME_JOINED) ++counts_.joined;
       if (outcome == v1::OUTCOME_COMPILED) ++counts_.compiled;
       counts_.bytes += BytesOf(*item.answer);
-      if (options_.on_artifact) options_.on_artifact(item.answer->key(), item.is_foreign);
+      if (item.answer->not_leased()) {
+        NoteNotLeased(item.name);
+      } else if (options_.is_warming && hit_names_.size() < kHitNamesMax) {
+        hit_names_.emplace(item.answer->key(), item.name);
+      }
+      if (options_.on_artifact) {
+        options_.on_artifact(item.answer->key(), item.is_foreign || item.answer->not_leased());
+      }
     } else {
       ++counts_.failed;
       if (options_.on_failure) options_.on_failure(item.name, item.answer.status());
@@ -315,20 +324,40 @@ class Batch {
     progress_.Update(counts_.answers, note);
   }
 
+  // "a, b and 7 more", of `count`.
+  static std::string InShort(const std::set<std::string>& names, size_t count) {
+    const size_t shown = std::min(names.size(), kNamesShownMax);
+    const auto end = std::next(names.begin(), static_cast<ptrdiff_t>(shown));
+    const std::string rest = shown < count ? fmt::format(" and {} more", count - shown) : "";
+    return Printable(fmt::format("{}{}", fmt::join(names.begin(), end, ", "), rest));
+  }
+
   void TellForeign() {
     if (foreign_.empty()) return;
-    const size_t shown = std::min(foreign_.size(), kForeignNamesMax);
-    const auto end = std::next(foreign_.begin(), static_cast<ptrdiff_t>(shown));
-    const std::string names = fmt::format("{}", fmt::join(foreign_.begin(), end, ", "));
     console_.err << fmt::format(
         "{} made for another GPU: on this target the job's Triton makes other IR, so it may "
-        "compile again: {}{}\n",
-        FormatCount(foreign_.size(), "kernel"), Printable(names),
-        shown < foreign_.size() ? ", …" : "");
+        "compile again: {}\n",
+        FormatCount(foreign_.size(), "kernel"), InShort(foreign_, foreign_.size()));
+  }
+
+  void NoteNotLeased(const std::string& name) {
+    ++counts_.not_leased;
+    if (not_leased_.size() < kNamesShownMax && !name.empty()) not_leased_.insert(name);
+  }
+
+  void TellNotLeased() {
+    if (counts_.not_leased == 0) return;
+    console_.err << fmt::format(
+        "{} not leased, since the leases of this user, or of all, have their share: the store may "
+        "evict them before the job runs: {}\n",
+        FormatCount(counts_.not_leased, "kernel"), InShort(not_leased_, counts_.not_leased));
   }
 
   // Prints the summary. `ended` is why the batch ended early.
   ExitCode Finish(microseconds wall, const absl::Status& ended) {
+    if (options_.is_warming) {
+      for (const std::string& key : client_.TakeNotLeased()) NoteNotLeased(hit_names_[key]);
+    }
     progress_.Clear();
     table_.Flush();
     if (session_.json()) {
@@ -337,6 +366,8 @@ class Batch {
                             {"joined", counts_.joined},
                             {"compiled", counts_.compiled},
                             {"failed", counts_.failed},
+                            {"not_leased", counts_.not_leased},
+                            {"not_leased_names", not_leased_},
                             {"ms", Milliseconds(wall)},
                             {"bytes", counts_.bytes},
                             {"error", NullIfEmpty(!ended.ok() ? Summarize(ended) : stopped_)}};
@@ -345,6 +376,7 @@ class Batch {
       console_.err << SummaryLine(counts_, wall);
     }
     TellForeign();
+    TellNotLeased();
     // Each request of the command line that had no time left has said so.
     if (absl::IsDeadlineExceeded(ended) && counts_.failed > 0 && options_.requests.empty())
       return kFailed;
@@ -375,6 +407,8 @@ class Batch {
   std::optional<absl::StatusOr<std::string>> nvdisasm_;  // once one is needed
   std::map<uint64_t, Item> sent_;                        // by their index
   std::set<std::string> foreign_;                        // names of kernels
+  std::set<std::string> not_leased_;                     // names of the first kernels
+  std::map<std::string, std::string> hit_names_;         // of a warm, by key
   std::string stopped_;                                  // when no more requests were sent, and why
   uint64_t sent_count_ = 0;
   int explained_misses_ = 0;

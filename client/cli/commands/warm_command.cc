@@ -67,10 +67,10 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
     if (IsAsRecorded(arguments)) WarmOwnEntries(*client, session, arguments.files);
     return kOk;
   }
-  bool has_foreign = false;
-  options.on_artifact = [&](const std::string& key, bool is_foreign) {
+  bool has_named = false;
+  options.on_artifact = [&](const std::string& key, bool is_named) {
     marker.Add(key);
-    has_foreign = has_foreign || is_foreign;
+    has_named = has_named || is_named;
   };
   options.requests = arguments.files.size() == 1 ? arguments.files.front() : "the manifests";
   options.total = CountRequests(arguments.files, flags, shard);
@@ -82,8 +82,8 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   // Requests that cannot be counted may come one by one.
   if (options.total && options.in_flight_max > 1) source = LongestFirst(std::move(source));
   const ExitCode code = RunBatch(*client, session, std::move(source), options);
-  // Foreign kernels are to be named the next time, too.
-  if (code == kOk && !has_foreign) marker.Keep(session.Call());
+  // What the end names is to be named the next time, too.
+  if (code == kOk && !has_named) marker.Keep(session.Call());
   if (code != kCouldNotRun && IsAsRecorded(arguments)) {
     WarmOwnEntries(*client, session, arguments.files);
   }

@@ -75,8 +75,9 @@ std::optional<WarmMarker::Found> WarmMarker::Find(const CallOptions& call) const
     found.bytes += artifact->binary().size();
   }
   found.kernels = keys.size();
-  const absl::Status leased = client_.NoteWarmed(keys, question_.shape.request.job(), call);
-  if (!leased.ok()) return std::nullopt;
+  // Kernels that are not leased are to be named.
+  const auto not_leased = client_.NoteWarmed(keys, question_.shape.request.job(), call);
+  if (!not_leased.ok() || *not_leased > 0) return std::nullopt;
   return found;
 }
 

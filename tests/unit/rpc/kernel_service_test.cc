@@ -186,6 +186,33 @@ TEST_F(KernelServiceTest, WhatAWarmCompilesIsLeasedAndWhatAJobCompilesIsNot) {
   EXPECT_TRUE(is_leased_after(v1::PRIORITY_BACKGROUND));
 }
 
+TEST_F(KernelServiceTest, AWarmHearsWhatIsNotLeased) {
+  provider_.FinishAtOnce();
+  const MadeArtifact made = MakeArtifact("here");
+  ASSERT_TRUE(store_.index().Put({}, made.record, made.blobs).ok());
+  published_ = {made.record.key};
+  v1::NoteUsesRequest told;
+  told.add_keys(std::string(made.record.key.Bytes()));
+  told.set_is_warm(true);
+  v1::CompileRequest request = Request();
+  request.set_priority(v1::PRIORITY_WARM);
+  const auto not_leased = [&] {
+    grpc::ClientContext context;
+    v1::NoteUsesResponse noted;
+    v1::CompileResponse response;
+    EXPECT_TRUE(stub_->NoteUses(&context, told, &noted).ok());
+    EXPECT_TRUE(Compile(request, &response).ok());
+    return std::pair(noted.not_leased_size(), response.not_leased());
+  };
+  ASSERT_TRUE(leases_.Lease(1000, Digest::Of("all"), WarmLeaseLimits().bytes_per_user_max));
+  EXPECT_EQ(not_leased(), std::pair(1, true));
+  request.set_priority(v1::PRIORITY_WAITING_RANK);
+  EXPECT_EQ(not_leased(), std::pair(1, false));
+  leases_.OnRemove(Digest::Of("all"));
+  request.set_priority(v1::PRIORITY_WARM);
+  EXPECT_EQ(not_leased(), std::pair(0, false));
+}
+
 TEST_F(KernelServiceTest, KeysOfAnEarlierClientAreHitsOfNoJob) {
   published_.insert(Digest::Of("here"));
   v1::NoteUsesRequest request;
