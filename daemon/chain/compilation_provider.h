@@ -25,6 +25,12 @@ using CompileDone = std::function<void(absl::StatusOr<CompileResult>)>;
 // Empty: only Compile can answer.
 using FoundResult = std::optional<absl::StatusOr<CompileResult>>;
 
+// Whether the caller only asks what is there, as `kiln wait` does. Such a question uses nothing,
+// and counts as no request.
+inline bool IsQuestion(const CallContext& context, const CompileJob& job) {
+  return IsAhead(context.priority) && job.request.cache_policy == CachePolicy::kOnlyIfCached;
+}
+
 class CompilationProvider {
  public:
   virtual ~CompilationProvider() = default;

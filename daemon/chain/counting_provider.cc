@@ -9,7 +9,7 @@ CountingProvider::CountingProvider(std::unique_ptr<CompilationProvider> next, Re
 
 FoundResult CountingProvider::Find(const CallContext& context, const CompileJobPtr& job) {
   auto found = next().Find(context, job);
-  if (found) {
+  if (found && !IsQuestion(context, *job)) {
     NoteRequest(context);
     CounterOf(*found).Add();
   }

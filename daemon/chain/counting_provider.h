@@ -12,7 +12,8 @@
 namespace kiln {
 
 // The outermost decorator; changes nothing. A finished request is counted in `requests` and in
-// exactly one other counter. `asks` is told of each. Thread-safe; does not block.
+// exactly one other counter, unless IsQuestion. `asks` is told of each. Thread-safe; does not
+// block.
 class CountingProvider final : public ForwardingProvider {
  public:
   CountingProvider(std::unique_ptr<CompilationProvider> next, RecentAsks& asks);

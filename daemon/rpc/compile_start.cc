@@ -1,5 +1,7 @@
 #include "daemon/rpc/compile_start.h"
 
+#include <absl/strings/cord.h>
+
 #include <cassert>
 #include <chrono>
 #include <utility>
@@ -14,8 +16,18 @@
 namespace kiln {
 namespace {
 
+constexpr char kQuestionUrl[] = "kiln/question";
+
+// A wrong request has no job of which IsQuestion could tell.
+absl::Status MarkQuestion(absl::Status why) {
+  why.SetPayload(kQuestionUrl, absl::Cord("1"));
+  return why;
+}
+bool IsMarkedQuestion(const absl::Status& why) { return why.GetPayload(kQuestionUrl).has_value(); }
+
 // Counts what CountingProvider does not hear of.
-CompileAnswer Refuse(absl::Status why, const CompileJobPtr& job) {
+CompileAnswer Refuse(absl::Status why, const CompileJobPtr& job, bool is_question) {
+  if (is_question) return {std::move(why), job};
   static Counter requests("requests", "");
   static Counter rejected("rejected", "");
   requests.Add();
@@ -43,12 +55,10 @@ AnswerRemarks Note(const RpcDependencies& parts, const CallContext& context,
                    std::chrono::microseconds waited = {}) {
   const CompileJob& job = *request.job;
   LogAnswer(context, request.job_name, &job, answer, waited);
-  if (!answer.ok()) return {};
+  if (!answer.ok() || IsQuestion(context, job)) return {};
   const uid_t uid = context.principal.uid;
   const Artifact* artifact = answer->artifact();
   if (artifact != nullptr && IsAhead(request.priority)) {
-    // To ask what is there is no use of it.
-    if (job.request.cache_policy == CachePolicy::kOnlyIfCached) return {};
     parts.activity.Note(uid, request.job_name, ActivityKind::kWarmed);
     return {.not_leased = !LeaseWarmed(parts, uid, job.key, BytesOf(*artifact))};
   }
@@ -64,14 +74,7 @@ AnswerRemarks Note(const RpcDependencies& parts, const CallContext& context,
   return {.missed_after_warm = true};
 }
 
-}  // namespace
-
-std::optional<Digest> KeyOf(const CompileAnswer& answer) {
-  if (answer.job == nullptr) return std::nullopt;
-  return answer.job->key;
-}
-
-Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request) {
+Prepared Check(const RpcDependencies& parts, v1::CompileRequest&& request) {
   if (request.job().size() > limits::kNameBytesMax) {
     return InvalidArgument("job has {} bytes; a job's name has at most {}", request.job().size(),
                            limits::kNameBytesMax);
@@ -82,6 +85,26 @@ Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request) {
   KILN_ASSIGN_OR_RETURN(CompileRequest converted, FromProto(std::move(request)));
   KILN_ASSIGN_OR_RETURN(prepared->job, parts.resolver.Resolve(std::move(converted)));
   return prepared;
+}
+
+CallContext ContextOf(CallContext context, const PreparedRequest& request) {
+  context.priority = request.priority;
+  context.job = request.job_name;
+  return context;
+}
+
+}  // namespace
+
+std::optional<Digest> KeyOf(const CompileAnswer& answer) {
+  if (answer.job == nullptr) return std::nullopt;
+  return answer.job->key;
+}
+
+Prepared Prepare(const RpcDependencies& parts, v1::CompileRequest&& request) {
+  const bool is_question = request.priority() >= v1::PRIORITY_WARM &&
+                           request.cache_policy() == v1::CACHE_POLICY_ONLY_IF_CACHED;
+  Prepared prepared = Check(parts, std::move(request));
+  return prepared.ok() || !is_question ? prepared : MarkQuestion(prepared.status());
 }
 
 Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes) {
@@ -97,29 +120,29 @@ Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes) {
   return prepared;
 }
 
-std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const CallContext& context,
+std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const CallContext& call,
                                         const Prepared& request) {
   if (!request.ok()) {
-    LogAnswer(context, "", nullptr, request.status());
-    return Refuse(request.status(), nullptr);
+    LogAnswer(call, "", nullptr, request.status());
+    return Refuse(request.status(), nullptr, IsMarkedQuestion(request.status()));
   }
   const CompileJobPtr& job = (*request)->job;
+  const CallContext context = ContextOf(call, **request);
   auto pass = parts.gate.Enter();
-  if (!pass.ok()) return Refuse(pass.status(), job);
+  if (!pass.ok()) return Refuse(pass.status(), job, IsQuestion(context, *job));
   auto found = parts.provider.Find(context, job);
   if (!found) return std::nullopt;
   const AnswerRemarks remarks = Note(parts, context, **request, *found);
   return CompileAnswer{*std::move(found), job, *std::move(pass), remarks};
 }
 
-void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
+void StartCompile(const RpcDependencies& parts, const CallContext& call, const Prepared& request,
                   CompileAnswered answered) {
   assert(request.ok());
   const CompileJobPtr& job = (*request)->job;
+  CallContext context = ContextOf(call, **request);
   auto pass = parts.gate.Enter();
-  if (!pass.ok()) return answered(Refuse(pass.status(), job));
-  context.priority = (*request)->priority;
-  context.job = (*request)->job_name;
+  if (!pass.ok()) return answered(Refuse(pass.status(), job, IsQuestion(context, *job)));
   const auto note = [&parts, context, request = *request,
                      started = SystemClock().Now()](const absl::StatusOr<CompileResult>& result) {
     return Note(

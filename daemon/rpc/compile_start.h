@@ -41,11 +41,11 @@ Prepared Prepare(const RpcDependencies& parts, std::string_view wire_bytes);
 
 // The answer that needs no compile: what is stored, or what is wrong. Nothing: StartCompile has to
 // say. Ask it first.
-std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const CallContext& context,
+std::optional<CompileAnswer> FindAnswer(const RpcDependencies& parts, const CallContext& call,
                                         const Prepared& request);
 // Starts what was prepared, or answers with why it could not be. Calls `answered` exactly once, on
 // any thread, possibly before it returns. REQUIRES: request.ok().
-void StartCompile(const RpcDependencies& parts, CallContext context, const Prepared& request,
+void StartCompile(const RpcDependencies& parts, const CallContext& call, const Prepared& request,
                   CompileAnswered answered);
 
 }  // namespace kiln

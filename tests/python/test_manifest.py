@@ -278,6 +278,23 @@ def test_the_status_of_a_warm_is_what_is_stored(recorded, other_daemon):
     assert gone.code == 2, gone
 
 
+def test_to_ask_what_is_there_is_no_request_of_a_job(recorded, kiln, other_daemon, tmp_path):
+    first, second, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    bad = {**first, "name": "bad", "source": "module {"}
+    (tmp_path / "job.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (first, bad)))
+    (tmp_path / "more.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (first, bad, second, {**second, "toolchain": "ab" * 32})))
+    with other_daemon as other:
+        def counted():
+            stats = other.kiln("stats", "--json").objects()[0]
+            return [stats[name] for name in ("jobs", "requests", "rejected", "not_found", "failed", "hits_memory", "hits_disk")]
+
+        assert other.kiln("warm", tmp_path / "job.jsonl", "--job", "train").code == 1
+        before = counted()
+        assert other.kiln("warm", tmp_path / "more.jsonl", "--status", "--job", "train").code == 1
+        assert other.kiln("wait", tmp_path / "more.jsonl", "--job", "train", "--timeout", "1s").code == 1
+        assert counted() == before
+
+
 def test_a_warm_names_what_it_could_not_lease(daemon, tmp_path):
     """One user's leases hold an eighth of the store, which is room for two of these."""
     source = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .b8 data[786432] = {1};\n.visible .entry k(.param .u64 p) { ret; }\n// "

@@ -52,6 +52,13 @@ TEST(CountingProvider, CountsWhatIsFoundAndNotWhatStillHasToBeCompiled) {
   EXPECT_EQ(growth.Of("hits_memory"), 1);
   EXPECT_EQ(growth.Of("not_found"), 1);
   EXPECT_EQ(growth.Of("in_flight"), 0);
+  const auto question = MakeJob("a", CachePolicy::kOnlyIfCached);
+  CallContext context;
+  context.priority = Priority::kBackground;
+  EXPECT_TRUE(provider.Find(context, question));
+  EXPECT_EQ(growth.Of("requests"), 2);
+  EXPECT_TRUE(provider.Find(CallContext(), question));
+  EXPECT_EQ(growth.Of("requests"), 3);
 }
 
 TEST(CountingProvider, CountsEveryEndOnce) {

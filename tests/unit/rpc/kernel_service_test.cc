@@ -213,6 +213,20 @@ TEST_F(KernelServiceTest, AWarmHearsWhatIsNotLeased) {
   EXPECT_EQ(not_leased(), std::pair(0, false));
 }
 
+TEST_F(KernelServiceTest, AQuestionWhetherSomethingIsThereIsNoRequest) {
+  const MetricGrowth growth{};
+  v1::CompileRequest request = Request();
+  request.set_priority(v1::PRIORITY_BACKGROUND);
+  request.set_cache_policy(v1::CACHE_POLICY_ONLY_IF_CACHED);
+  request.set_toolchain("triton==0.0.1");
+  EXPECT_FALSE(Compile(request).ok());
+  EXPECT_EQ(growth.Of("requests"), 0);
+  request.set_priority(v1::PRIORITY_WAITING_RANK);  // a job that may not compile
+  EXPECT_FALSE(Compile(request).ok());
+  EXPECT_EQ(growth.Of("requests"), 1);
+  EXPECT_EQ(growth.Of("rejected"), 1);
+}
+
 TEST_F(KernelServiceTest, KeysOfAnEarlierClientAreHitsOfNoJob) {
   published_.insert(Digest::Of("here"));
   v1::NoteUsesRequest request;
