@@ -153,6 +153,14 @@ def test_a_diff_names_what_is_not_the_same(recorded, kiln, tmp_path):
     assert told.returncode == 1 and told.stdout.count("softmax") == 2 and "options.num_warps: " in told.stdout, told.stdout
     for piped in ("-", "/dev/stdin"):
         assert kiln("manifest", "diff", path, piped, input=(tmp_path / "other.jsonl").read_text()).stdout == told.stdout
+    # Beside a configuration that both have: it is not what became of the other.
+    both = [{**one, "options": {**one["options"], "num_warps": 2}} for one in requests if one["name"] == "softmax"]
+    for name, some in ("before", objects(kiln("manifest", "show", path, "--json"))[:-1]), ("after", requests), ("less", []):
+        (tmp_path / name).write_text("".join(json.dumps(one) + "\n" for one in (*some, *both)))
+    told = kiln("manifest", "diff", tmp_path / "before", tmp_path / "after").stdout
+    assert told.count("options.num_warps: ") == 2 and "2" not in told.replace("softmax cuda:90", ""), told
+    told = kiln("manifest", "diff", tmp_path / "after", tmp_path / "less").stdout
+    assert "- softmax cuda:90" in told and "options.num_warps" not in told, told
     # A name is not in a request's identity.
     for one in requests:
         one["name"] = "another"

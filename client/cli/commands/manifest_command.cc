@@ -257,11 +257,13 @@ std::vector<std::string> Differences(const Summary& a, const Summary& b) {
   return differences;
 }
 
-// What differs from the nearest of `others` that has the same name and target.
-std::vector<std::string> NearestDifferences(const Summary& one, const Summaries& others) {
+// What differs from the nearest request of `those` that has the same name and target. A request
+// that both sides have is another configuration, and not what became of this one.
+std::vector<std::string> NearestDifferences(const Summary& one, const Side& these,
+                                            const Side& those) {
   std::vector<std::string> nearest;
-  for (const auto& [digest, other] : others) {
-    if (other.name != one.name || other.target != one.target) continue;
+  for (const auto& [digest, other] : those.summaries()) {
+    if (other.name != one.name || other.target != one.target || these.Has(digest)) continue;
     std::vector<std::string> differences = Differences(one, other);
     if (nearest.empty() || differences.size() < nearest.size()) nearest = std::move(differences);
   }
@@ -283,7 +285,7 @@ absl::StatusOr<ExitCode> Diff(const ManifestArguments& arguments, Session& sessi
     for (const auto& [digest, one] : these.summaries()) {
       if (those.Has(digest)) continue;
       ++different;
-      const auto nearest = NearestDifferences(one, those.summaries());
+      const auto nearest = NearestDifferences(one, these, those);
       if (session.json()) {
         console.out << Dump(Json{{"side", sign},
                                  {"digest", digest.Hex()},
