@@ -29,11 +29,11 @@ class AdminClient {
 
 // The calls of AdminService with one answer. protos/ describes them.
 // clang-format off
-#define KILN_OWN_CALLS(CALL) CALL(GetStats) CALL(ListArtifacts) CALL(ListRequests) CALL(GetRequest)
+#define KILN_OWN_CALLS(CALL) CALL(GetStats) CALL(ListArtifacts) CALL(ListRequests) CALL(GetRequest) CALL(ListToolchains)
 #define KILN_ADMIN_CALLS(CALL)                                        \
   CALL(InspectArtifact) CALL(ExportArtifacts) CALL(ImportBlock)       \
   CALL(Evict) CALL(Pin)                                               \
-  CALL(ListToolchains) CALL(ReloadToolchains)                         \
+  CALL(ReloadToolchains)                                              \
   CALL(SetDefaultToolchain) CALL(AddToolchain) CALL(RemoveToolchain)  \
   CALL(Drain)
 // clang-format on

@@ -32,4 +32,9 @@ absl::Status ListRequests(const RpcDependencies& parts, const CallContext& conte
                           const admin::v1::ListRequestsRequest& request,
                           admin::v1::ListRequestsResponse& response);
 
+// The toolchains that are here. The second leaves out paths, and reasons that may have some.
+void ListToolchains(const AdminActions& actions, admin::v1::ListToolchainsResponse& response);
+void ListToolchainsForEverybody(const AdminActions& actions,
+                                admin::v1::ListToolchainsResponse& response);
+
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// What everybody may ask, on kilnd.sock, of the own jobs.
+// What everybody may ask, on kilnd.sock: of the own jobs, and which toolchains there are.
 #include <utility>
 
 #include "daemon/rpc/activity_report.h"
@@ -50,6 +50,13 @@ class OwnService final : public pb::OwnService::CallbackService {
           KILN_RETURN_IF_ERROR(CheckIsOneUser(parts_.shared_uid, principal_));
           return FindOwnRequest(parts_, context, principal_.uid, request->key_prefix(), *response);
         });
+  }
+  Unary* ListToolchains(Call* call, const pb::ListToolchainsRequest*,
+                        pb::ListToolchainsResponse* response) override {
+    return Defer(*call, *response, [this, response](const CallContext&) {
+      ListToolchainsForEverybody(actions_, *response);
+      return absl::OkStatus();
+    });
   }
 
  private:

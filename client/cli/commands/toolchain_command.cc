@@ -238,26 +238,33 @@ std::string DefaultMark(const admin::v1::ListToolchainsResponse& here,
       has_all ? "" : fmt::format("{}", fmt::join(WordsOf(held.default_kinds()), " ")), why);
 }
 
-void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here) {
-  Table table(
-      console,
-      {{"TOOLCHAIN"}, {"FINGERPRINT"}, {"KINDS"}, {"STATE"}, {"DEFAULT"}, {"PATH"}, {"TARGETS"}});
+// Who is no operator is told no path.
+void PrintTable(Console& console, const admin::v1::ListToolchainsResponse& here, bool has_paths) {
+  std::vector<Column> columns = {{"TOOLCHAIN"}, {"FINGERPRINT"}, {"KINDS"}, {"STATE"}, {"DEFAULT"}};
+  if (has_paths) columns.push_back({"PATH"});
+  columns.push_back({"TARGETS"});
+  Table table(console, columns);
   for (const auto& held : here.toolchains()) {
     const v1::Toolchain& toolchain = held.toolchain();
     const std::string fingerprint = Hex(toolchain.fingerprint());
-    table.AddRow({SelectorOf(held),
-                  console.aligned ? fingerprint.substr(0, kFingerprintDigitsShown) : fingerprint,
-                  fmt::format("{}", fmt::join(WordsOf(toolchain.kinds()), " ")), held.state(),
-                  DefaultMark(here, held), held.path(), TargetsInShort(console, toolchain)});
+    std::vector<Cell> row = {
+        SelectorOf(held),
+        console.aligned ? fingerprint.substr(0, kFingerprintDigitsShown) : fingerprint,
+        fmt::format("{}", fmt::join(WordsOf(toolchain.kinds()), " ")), held.state(),
+        DefaultMark(here, held)};
+    if (has_paths) row.emplace_back(held.path());
+    row.emplace_back(TargetsInShort(console, toolchain));
+    table.AddRow(std::move(row));
   }
   table.Flush();
 }
 
 // A row for each; of those that are not used their reason. With --json an object a line.
-void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& here) {
+void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& here,
+                     bool has_paths) {
   Console& console = session.console();
   if (session.json()) return PrintObjects(console, here);
-  PrintTable(console, here);
+  PrintTable(console, here, has_paths);
   std::vector<std::string> names;
   for (const auto& held : here.toolchains()) names.push_back(SelectorOf(held));
   for (const auto& held : here.toolchains()) {
@@ -291,12 +298,14 @@ void PrintToolchains(Session& session, const admin::v1::ListToolchainsResponse& 
 
 absl::StatusOr<ExitCode> RunToolchain(const ToolchainArguments& given, Session& session) {
   KILN_RETURN_IF_ERROR(CannotRun(CheckUsage(given)));
-  KILN_ASSIGN_OR_RETURN(const auto admin, session.ConnectAdmin());
+  const bool is_list = given.action == "list";
+  KILN_ASSIGN_OR_RETURN(const auto admin, is_list ? session.ConnectAdminOrOwn(/*names_user=*/true)
+                                                  : session.ConnectAdmin());
   KILN_ASSIGN_OR_RETURN(const std::string said,
                         About("toolchain " + given.action, Act(given, *admin, session)));
   if (!said.empty()) session.console().err << Printable(said) << '\n';
   KILN_ASSIGN_OR_RETURN(const auto here, admin->ListToolchains(session.Call(kQuestionTime)));
-  PrintToolchains(session, here);
+  PrintToolchains(session, here, !admin->is_own());
   return kOk;
 }
 

@@ -263,6 +263,21 @@ TEST_F(AdminServiceTest, ToolchainsAreListedReloadedAndChosen) {
   EXPECT_EQ(here.rejected(0).reason(), "it does not run");
   EXPECT_EQ(here.directories(0), "/x");
   EXPECT_EQ(here.default_selector(), "triton==3.6.0");
+
+  // Others are told no paths, and no reasons, which may have some.
+  const auto own = admin::v1::OwnService::NewStub(Connect({1000, false}));
+  grpc::ClientContext of_user;
+  admin::v1::ListToolchainsResponse shown;
+  ASSERT_TRUE(own->ListToolchains(&of_user, {}, &shown).ok());
+  admin::v1::HeldToolchain& known = *here.mutable_toolchains(0);
+  EXPECT_EQ(known.state(), "failed: /x does not run");
+  known.clear_path();
+  known.clear_installation();
+  known.clear_remarks();
+  known.set_state("failed");
+  here.clear_rejected();
+  here.clear_directories();
+  EXPECT_EQ(shown.SerializeAsString(), here.SerializeAsString());
 }
 
 TEST_F(AdminServiceTest, OnlyRootAndTheDaemonsUserAddAndRemoveToolchains) {

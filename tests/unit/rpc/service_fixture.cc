@@ -24,8 +24,10 @@ ServiceTest::ServiceTest() {
   actions_.toolchains = [this] {
     ToolchainsHere here;
     for (const auto& toolchain : catalog_.List()) {
-      here.held.push_back(
-          {toolchain, "ready", {"not used for hip: it is slow"}, {SourceKind::kTtir}});
+      here.held.push_back({toolchain,
+                           "failed: /x does not run",
+                           {"not used for hip: it is slow"},
+                           {SourceKind::kTtir}});
     }
     here.has_default = true;
     here.rejected.push_back({"/x/broken", "it does not run", "/x"});
