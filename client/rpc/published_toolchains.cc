@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/messages/translate.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -11,6 +12,13 @@ namespace {
 template <typename Range, typename Value>
 bool Has(const Range& range, const Value& value) {
   return std::find(range.begin(), range.end(), value) != range.end();
+}
+
+// Name and version, or the beginning of a fingerprint.
+bool IsNamed(const Toolchain& toolchain, std::string_view selector) {
+  const bool may_be_digits = selector.size() >= limits::kFingerprintDigitsMin;
+  return toolchain.Name() == selector ||
+         (may_be_digits && toolchain.fingerprint.Hex().starts_with(selector));
 }
 
 bool Fits(const Toolchain& toolchain, SourceKind kind, const Target& target) {
@@ -44,7 +52,7 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> PublishedToolchains::Find(
   int named = 0;
   bool has_kind = false;
   for (const auto& each : toolchains_) {
-    if (each->Name() != meant && each->fingerprint.Hex() != meant) continue;
+    if (!IsNamed(*each, meant)) continue;
     ++named;
     has_kind = has_kind || Has(each->kinds, kind);
     if (Fits(*each, kind, target)) found = each;

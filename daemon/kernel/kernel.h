@@ -102,7 +102,7 @@ struct CompileRequest {
   Specialization specialization;
   LaunchParameters launch;
   Options options;
-  // "" (the default one), "triton==3.6.0", or the 64 hex digits of a fingerprint.
+  // "" (the default one), "triton==3.6.0", or the first 8 hex digits of a fingerprint or more.
   std::string toolchain;
   // Which ptxas assembles what Triton makes for CUDA: a selector like `toolchain`, in canonical
   // form the 64 hex digits of its fingerprint. "": the toolchain's own.

@@ -317,8 +317,21 @@ std::string DiscoveredToolchains::Describe() const {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+absl::Status DiscoveredToolchains::CheckNamesOne(std::string_view selector,
+                                                 const ToolchainSelector& beginning) const {
+  std::vector<std::string> named;
+  for (const ToolchainPtr& each : toolchains_) {
+    if (!beginning.Matches(*each)) continue;
+    named.push_back(fmt::format("{} {}", each->Name(), each->fingerprint.Hex()));
+  }
+  if (named.size() <= 1) return absl::OkStatus();
+  return InvalidArgument("several fingerprints begin with \"{}\": {}", selector,
+                         fmt::join(named, ", "));
+}
+
 absl::StatusOr<ToolchainSelector> DiscoveredToolchains::Parsed(std::string_view selector) const {
   auto parsed = ToolchainSelector::Parse(selector);
+  if (parsed.ok() && parsed->IsBeginning()) KILN_RETURN_IF_ERROR(CheckNamesOne(selector, *parsed));
   if (parsed.ok()) return parsed;
   const auto is_meant = [&](const ToolchainPtr& each) { return each->name == selector; };
   const auto meant = std::find_if(toolchains_.begin(), toolchains_.end(), is_meant);

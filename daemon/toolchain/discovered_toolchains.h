@@ -70,7 +70,7 @@ class DiscoveredToolchains final : public ToolchainCatalog {
 
   // The first one found of a name and version; a fingerprint names
   // exactly one. FAILED_PRECONDITION with the decision log; INVALID_ARGUMENT where `selector` is
-  // none of "", "name==version", or 64 hex digits (with or without "sha256:" in front).
+  // none of "", "name==version", or hex digits of one fingerprint.
   absl::StatusOr<std::shared_ptr<const Toolchain>> Find(std::string_view selector, SourceKind kind,
                                                         const Target& target) const override;
   // The default first, then those for TTIR, CUDA C++, PTX and OpenCL C; within each by falling
@@ -96,6 +96,8 @@ class DiscoveredToolchains final : public ToolchainCatalog {
 
  private:
   void LogDefault() const;
+  // INVALID_ARGUMENT where more than one begins so.
+  absl::Status CheckNamesOne(std::string_view selector, const ToolchainSelector& beginning) const;
   absl::StatusOr<ToolchainSelector> Parsed(std::string_view selector) const;
   absl::StatusOr<ToolchainSelector> Select(std::string_view selector) const;
   absl::StatusOr<ToolchainSelector> SelectFor(std::string_view selector, SourceKind kind) const;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daemon/toolchain/found_toolchain.h"
+#include "daemon/toolchain/toolchain_selector.h"
 #include "storage/base/remove_tree.h"
 
 namespace kiln {
@@ -18,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ToolchainPtr = std::shared_ptr<const Toolchain>;
-
-constexpr std::string_view kSha256 = "sha256:";
-constexpr size_t kFingerprintDigitsMin = 12;  // as many as `kiln toolchain list` shows
 
 // What discovery looks for; docs/toolchains.md has all of it.
 std::string_view LookedFor(std::string_view name) {
@@ -37,13 +35,6 @@ fs::path Normal(const std::string& path) {
 
 bool IsSame(const std::string& path, const std::string& other) {
   return Normal(path) == Normal(other);
-}
-
-// The digits of a fingerprint, or of its beginning; "" for a name.
-std::string_view FingerprintDigits(std::string_view selector) {
-  if (selector.starts_with(kSha256)) selector.remove_prefix(kSha256.size());
-  const bool is_hex = selector.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  return is_hex && selector.size() >= kFingerprintDigitsMin ? selector : "";
 }
 
 // Whether discovery finds the toolchain in `path` itself, usable or not.
@@ -206,16 +197,14 @@ absl::Status ToolchainInstallations::WhyNot(const std::string& installation,
 }
 
 absl::StatusOr<ToolchainPtr> ToolchainInstallations::FindNamed(const std::string& selector) const {
-  const std::string_view digits = FingerprintDigits(selector);
+  const auto wanted = ToolchainSelector::Parse(selector);
   ToolchainPtr named;
   std::set<std::string> installations;
   std::vector<std::string> each_one;
   std::vector<std::string> versions;
   for (const ToolchainPtr& each : served_.List()) {
     if (each->name == selector) versions.push_back(each->Name());
-    const bool is_named =
-        digits.empty() ? each->Name() == selector : each->fingerprint.Hex().starts_with(digits);
-    if (!is_named) continue;
+    if (!wanted.ok() || wanted->IsAny() || !wanted->Matches(*each)) continue;
     if (named == nullptr) named = each;
     installations.insert(Normal(each->installation));
     each_one.push_back(fmt::format("{} in {}", each->fingerprint.Hex(), each->installation));

@@ -44,7 +44,7 @@ class ToolchainInstallations {
   absl::StatusOr<AddedToolchain> Add(const ToolchainAddition& wanted);
 
   // Removes the installation that holds a toolchain, with all that it holds: a link only itself.
-  // `selector` is "name==version", or the first 12 digits of a fingerprint or more. NOT_FOUND;
+  // `selector` is "name==version", or the first 8 digits of a fingerprint or more. NOT_FOUND;
   // FAILED_PRECONDITION where several installations hold such a toolchain, or where it is part of
   // another one's installation.
   absl::StatusOr<RemovedInstallation> Remove(const std::string& selector);

@@ -4,6 +4,8 @@
 #include <cctype>
 
 #include "daemon/toolchain/decision_log.h"
+#include "storage/base/digest.h"
+#include "storage/base/limits.h"
 
 namespace kiln {
 namespace {
@@ -21,17 +23,26 @@ bool IsWord(std::string_view text) {
          });
 }
 
+// In lowercase; "" for what is not the beginning of a fingerprint.
+std::string FingerprintDigits(std::string_view text) {
+  if (text.starts_with(kDigestPrefix)) text.remove_prefix(kDigestPrefix.size());
+  const bool is_long_enough = text.size() >= limits::kFingerprintDigitsMin;
+  if (!is_long_enough || text.size() > 2 * Digest::kSizeBytes) return "";
+  std::string digits(text);
+  for (char& digit : digits) {
+    if (std::isxdigit(static_cast<unsigned char>(digit)) == 0) return "";
+    digit = static_cast<char>(std::tolower(static_cast<unsigned char>(digit)));
+  }
+  return digits;
+}
+
 }  // namespace
 
 absl::StatusOr<ToolchainSelector> ToolchainSelector::Parse(std::string_view text) {
   ToolchainSelector selector;
   if (text.empty()) return selector;
-  std::string_view hex = text;
-  if (hex.starts_with(kDigestPrefix)) hex.remove_prefix(kDigestPrefix.size());
-  if (const auto fingerprint = Digest::FromHex(hex); fingerprint.ok()) {
-    selector.fingerprint_ = *fingerprint;
-    return selector;
-  }
+  selector.digits_ = FingerprintDigits(text);
+  if (!selector.digits_.empty()) return selector;
   const size_t equals = text.find(kEquals);
   if (equals != std::string_view::npos) {
     selector.name_ = text.substr(0, equals);
@@ -39,16 +50,20 @@ absl::StatusOr<ToolchainSelector> ToolchainSelector::Parse(std::string_view text
   }
   if (!IsWord(selector.name_) || !IsWord(selector.version_)) {
     return InvalidArgument(
-        "a toolchain is named as name==version (triton==3.6.0) or by the 64 hex digits of its "
-        "fingerprint; got \"{}\"",
-        ShortAscii(text, kShownBytesMax));
+        "a toolchain is named as name==version (triton==3.6.0) or by the first {} hex digits of "
+        "its fingerprint or more; got \"{}\"",
+        limits::kFingerprintDigitsMin, ShortAscii(text, kShownBytesMax));
   }
   return selector;
 }
 
+bool ToolchainSelector::IsBeginning() const {
+  return !digits_.empty() && digits_.size() < 2 * Digest::kSizeBytes;
+}
+
 bool ToolchainSelector::Matches(const Toolchain& toolchain) const {
   if (IsAny()) return true;
-  if (fingerprint_) return toolchain.fingerprint == *fingerprint_;
+  if (!digits_.empty()) return toolchain.fingerprint.Hex().starts_with(digits_);
   return toolchain.name == name_ && toolchain.version == version_;
 }
 

@@ -164,7 +164,8 @@ inline constexpr int kWorkersMax = 1024;
 inline constexpr int kDirectoriesAsideMax = 64;
 
 // --- Toolchains ---
-inline constexpr size_t kToolchainDepthMax = 32;  // levels of directories inside a package
+inline constexpr size_t kFingerprintDigitsMin = 8;  // of one that is named by its beginning
+inline constexpr size_t kToolchainDepthMax = 32;    // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
 // Pools of toolchains that are gone wait for one another to end.

@@ -33,7 +33,7 @@ struct FieldFlag {
 const FieldFlag kFieldFlags[] = {
     {"--toolchain",
      "toolchain",
-     "The compiler, as triton==3.6.0 or by its fingerprint (default: the daemon's)",
+     "The compiler, as triton==3.6.0 or by its fingerprint's first digits (default: the daemon's)",
      {}},
     {"--ptxas",
      "ptxas",

@@ -164,6 +164,26 @@ TEST_F(DiscoveredToolchainsTest, EqualVersionsStandInTheOrderOfTheirDirectories)
   }
 }
 
+TEST_F(DiscoveredToolchainsTest, TheBeginningOfAFingerprintNamesOneToolchainOrAllThatItMayMean) {
+  std::vector<std::shared_ptr<const Toolchain>> all;
+  for (const char* const digit : {"0", "1", "2"}) {
+    const FakeToolchain installed = Install(digit);
+    Toolchain toolchain = *Discover()->List().at(0);
+    const std::string begin = *digit == '2' ? "bbbbbbbb" : "aaaaaaaa";
+    toolchain.fingerprint = *Digest::FromHex(begin + std::string(56, *digit));
+    all.push_back(std::make_shared<const Toolchain>(toolchain));
+  }
+  const DiscoveredToolchains catalog(all, {}, "");
+  EXPECT_EQ(*Find(catalog, "bbbbbbbb"), all[2]);
+  EXPECT_EQ(*Find(catalog, "aaaaaaaa1"), all[1]);
+  const absl::Status several = Find(catalog, "aaaaaaaa").status();
+  EXPECT_EQ(several.code(), absl::StatusCode::kInvalidArgument);
+  for (const auto& each : {all[0], all[1]}) {
+    EXPECT_THAT(std::string(Message(several)), HasSubstr(each->fingerprint.Hex()));
+  }
+  EXPECT_THAT(Reason(catalog, "cccccccc"), HasSubstr("no toolchain here is \"cccccccc\""));
+}
+
 TEST_F(DiscoveredToolchainsTest, TheSameBytesTwiceAreOneToolchain) {
   const FakeToolchain first = Install("a");
   const FakeToolchain second = Install("b");

@@ -48,6 +48,17 @@ TEST(ToolchainSelectorTest, AFingerprintInEitherCaseWithOrWithoutItsKind) {
   EXPECT_FALSE(Matches(Digest::Of("others").Hex()));
   EXPECT_FALSE(Matches(std::string(64, '0')));
   EXPECT_FALSE(ToolchainSelector::Parse(hex)->IsAny());
+  EXPECT_FALSE(ToolchainSelector::Parse(hex)->IsBeginning());
+}
+
+TEST(ToolchainSelectorTest, EightDigitsOfAFingerprintAreEnough) {
+  const std::string hex = Digest::Of("bytes").Hex();
+  for (const size_t digits : {8, 12, 63}) {
+    EXPECT_TRUE(Matches(hex.substr(0, digits)));
+    EXPECT_TRUE(Matches("sha256:" + hex.substr(0, digits)));
+    EXPECT_FALSE(Matches(Digest::Of("others").Hex().substr(0, digits)));
+    EXPECT_TRUE(ToolchainSelector::Parse(hex.substr(0, digits))->IsBeginning());
+  }
 }
 
 TEST(ToolchainSelectorTest, RefusesOtherFormsAndListsTheValidOnes) {
@@ -56,9 +67,9 @@ TEST(ToolchainSelectorTest, RefusesOtherFormsAndListsTheValidOnes) {
        {std::string("triton"), std::string("3.6.0"), std::string("triton=3.6.0"),
         std::string("triton=="), std::string("==3.6.0"), std::string("triton>=3.6"),
         std::string("triton==3.6.0 "), std::string("tri/ton==1"), std::string("triton==../x"),
-        std::string("../../etc"), std::string("sha256:"), hex.substr(1), hex + "0",
-        "sha256:" + hex.substr(1), "sha512:" + hex, std::string("a\0b", 3),
-        "triton==" + std::string(65, '1'), std::string(100'000, '=')}) {
+        std::string("../../etc"), std::string("sha256:"), hex.substr(0, 7), hex + "0",
+        "sha256:" + hex.substr(0, 7), hex.substr(0, 11) + "g", "sha512:" + hex,
+        std::string("a\0b", 3), "triton==" + std::string(65, '1'), std::string(100'000, '=')}) {
     const auto parsed = ToolchainSelector::Parse(text);
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(Message(parsed.status())), HasSubstr("triton==3.6.0"));
