@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "client/graph/emit/triton/triton_emitter.h"
 #include "tests/testing/triton_ir/programs.h"
 
@@ -15,9 +16,7 @@ namespace kiln::graph {
 namespace {
 
 std::string Hex(const std::vector<uint8_t>& bytes) {
-  std::string text;
-  for (uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
+  return absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 absl::Status Print(ProgramCase& one, const EmitOptions& options) {
