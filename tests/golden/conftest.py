@@ -14,7 +14,7 @@ import subprocess
 import pytest
 
 from daemon import Daemon
-from golden import Case, Golden
+from golden import UNSTEADY, Case, Golden
 from places import DESCRIPTIONS, KERNELS, TOOLCHAIN
 
 TARGETS = ["--targets", ",".join(os.environ["KILN_TEST_GOLDEN_TARGETS"].split())] if "KILN_TEST_GOLDEN_TARGETS" in os.environ else []
@@ -27,7 +27,12 @@ def pytest_generate_tests(metafunc):
     for fixture, backend in (("case", ""), ("cuda_case", "cuda"), ("hip_case", "hip")):
         if fixture in metafunc.fixturenames:
             cases = [case for case in _cases() if case.target.startswith(backend)]
-            metafunc.parametrize(fixture, cases, ids=[case.name for case in cases])
+            metafunc.parametrize(fixture, [pytest.param(case, id=case.name, marks=_marks(case)) for case in cases])
+
+
+def _marks(case):
+    """Triton compiles an unsteady case again, up to 64 times."""
+    return [pytest.mark.slow] if (case.kernel, case.target) in UNSTEADY else []
 
 
 _listed = []

@@ -29,6 +29,7 @@ def wait_for_audits(daemon, count):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_every_hit_is_audited_when_nothing_else_is_to_be_done(first_daemon, requests, tmp_path):
     with first_daemon.beside(tmp_path, **AUDITING) as daemon:
         for outcome in ("compiled", "hit"):

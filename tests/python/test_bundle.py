@@ -169,6 +169,7 @@ def test_the_sample_is_read(other_daemon, tmp_path):
         assert manifest.read_bytes() == (vectors / "manifest.kiln").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_into_the_store_is_left_out_and_pushes_nothing_out(daemon, large_bundle, key, tmp_path):
     with daemon.beside(tmp_path, KILN_STORE_SIZE="16MiB") as small:
         trust(small, key)
@@ -184,6 +185,7 @@ def test_what_does_not_fit_into_the_store_is_left_out_and_pushes_nothing_out(dae
         assert small.kiln("verify").code == 0
 
 
+@pytest.mark.slow
 def test_two_imports_at_once_push_nothing_out(daemon, large_bundle, key, tmp_path):
     (tmp_path / "made").mkdir()
     another = export_large_kernels(daemon, key, tmp_path / "made", seed=9)
@@ -196,6 +198,7 @@ def test_two_imports_at_once_push_nothing_out(daemon, large_bundle, key, tmp_pat
         assert small.kiln("verify").code == 0
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_leased_so_that_later_kernels_do_not_push_it_out(daemon, bundle, key, tmp_path):
     with daemon.beside(tmp_path, KILN_STORE_SIZE="16MiB") as small:
         trust(small, key)
@@ -215,6 +218,7 @@ def test_an_import_on_a_disk_without_space_says_so_and_stores_nothing(daemon, bu
         assert full.kiln("verify").code == 0
 
 
+@pytest.mark.slow
 def test_a_damaged_key_in_the_list_hides_no_other_and_is_named(bundle, key, other_daemon, tmp_path):
     damaged = public_keys(make_key(tmp_path, "damaged")).replace(b"\nMCow", b"\n!!!!")
     with other_daemon as other:
@@ -401,6 +405,7 @@ def test_a_disk_that_fills_up_during_an_import_keeps_whole_artifacts_and_takes_t
         subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_killed_during_an_import_has_whole_artifacts_and_takes_the_rest_later(large_bundle, key, other_daemon, tmp_path):
     header, blocks = blocks_of(large_bundle.read_bytes())
     assert len(blocks) > 5
@@ -446,6 +451,7 @@ def signed_block(key, bundle_id, number, content, folder):
     return len(frame).to_bytes(4, "little") + frame + signature
 
 
+@pytest.mark.slow
 def test_a_damaged_artifact_that_was_signed_is_left_out_by_key_and_the_others_are_taken(bundle, key, other_daemon, tmp_path):
     header, blocks = blocks_of(bundle.read_bytes())
     content = content_of(blocks[0])

@@ -507,6 +507,7 @@ def test_the_own_namespace_in_a_loop(daemon):
     assert in_loop(daemon, work) == {b"loop": {"x": b"1"}}
 
 
+@pytest.mark.slow
 def test_a_put_over_the_rate_limit_gets_a_retry_hint(other_daemon):
     entries = {b"%d" % number: {"file": b""} for number in range(256)}
     with other_daemon as daemon, kiln.Client(root=str(daemon.root), attempts=1) as client:
@@ -808,6 +809,7 @@ def test_forks_while_calls_are_under_way(daemon, situation):
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("situation", ["plugin", "client", "own_modules", "too_slow"])
 def test_forks_while_another_thread_imports(daemon, situation):
     """A child has the locks of Python's imports without the thread that would give them back."""

@@ -30,6 +30,7 @@ def test_fp8_conversions_are_the_same_after_any_other_architecture(daemon, tmp_p
     check(daemon, "triton==3.6.0", tmp_path, there_and_back(ALL), tmp_path)
 
 
+@pytest.mark.slow
 def test_the_reference_kernels_show_what_a_process_remembers(references, run_with_triton):
     """Otherwise the test above shows nothing: in one process, sm_80 decides how sm_90 converts."""
     said = run_with_triton("fp8_conversions.py", "--targets", "cuda:80,cuda:90", "--in-one-process", "--out", references)

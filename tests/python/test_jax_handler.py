@@ -202,5 +202,6 @@ def test_a_device_that_is_not_there_is_an_error(job, device, said):
     assert said in job.run("on_device", device=device)
 
 
+@pytest.mark.slow
 def test_nothing_grows_when_programs_are_made_again_and_again(job):
     assert job.run("programs_again", times=20) == {"instantiations": 20, "live": 0, "open": 0, "loaded": 0}

@@ -34,6 +34,7 @@ def test_the_table_has_each_function_of_libdevice_but_the_first(digest):
     assert first not in CALLED.values()
 
 
+@pytest.mark.slow
 def test_some_functions_link_as_they_do_with_all_of_libdevice(tmp_path):
     count, different = links(TOOLCHAIN, tmp_path, 60, 1)
     assert count > len(CALLED) and not different

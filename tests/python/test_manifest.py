@@ -92,6 +92,7 @@ def test_another_node_is_warm_before_the_job_and_no_compiler_runs(recorded, othe
         assert other.kiln("stats", "--json").objects()[0]["compiles"] == len(KERNELS)
 
 
+@pytest.mark.slow
 def test_two_warms_at_once_compile_each_kernel_once(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:
@@ -102,6 +103,7 @@ def test_two_warms_at_once_compile_each_kernel_once(recorded, other_daemon):
         assert other.kiln("stats", "--json").objects()[0]["compiles"] == len(KERNELS)
 
 
+@pytest.mark.slow
 def test_what_is_compiled_after_a_warm_is_reported_with_the_way_to_the_cause(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:
@@ -215,6 +217,7 @@ def test_a_harmed_manifest_is_refused_and_nothing_of_it_is_believed(recorded, ki
     assert warmed.code != 0
 
 
+@pytest.mark.slow
 def test_a_budget_ends_a_warm_and_a_second_goes_on(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:
@@ -225,6 +228,7 @@ def test_a_budget_ends_a_warm_and_a_second_goes_on(recorded, other_daemon):
         assert other.kiln("warm", path, *wrong).code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["Ctrl-C", "the daemon is killed"])
 def test_an_interrupted_warm_is_partial_and_a_second_goes_on(recorded, kiln, other_daemon, tmp_path, end):
     first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
@@ -262,6 +266,7 @@ def test_a_failure_ends_a_warm_that_is_to_end_by_it(recorded, kiln, daemon, tmp_
     assert ended["failed"] == 1 and ended["requests"] <= 2
 
 
+@pytest.mark.slow
 def test_the_status_of_a_warm_is_what_is_stored(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:
@@ -355,6 +360,7 @@ def test_an_absent_toolchain_is_named_with_the_way_to_add_it(recorded, kiln, dae
         assert f"missing: gone for cuda:90: {added}" in told.out and "missing: wrong for cuda:90: the ptxas: no toolchain here is " in told.out, told
 
 
+@pytest.mark.slow
 def test_many_wait_while_the_daemon_restarts_and_one_warms(recorded, other_daemon):
     path, _ = recorded
     with other_daemon as other:
@@ -406,6 +412,7 @@ def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_pat
         assert other.kiln("why").code == 2 and other.kiln("why", "softmax", "--last-miss").code == 2
 
 
+@pytest.mark.slow
 def test_what_was_warmed_stays_when_room_is_made(recorded, kiln, other_daemon, tmp_path):
     """After a restart as well. What a job compiled goes first; where an operator asks for more, what was warmed follows."""
     path, _ = recorded

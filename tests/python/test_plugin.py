@@ -167,6 +167,7 @@ def test_files_are_written_without_a_folder_for_each(daemon, newest, tmp_path):
     assert {name.rpartition(".")[2] for name in before} == {name.rpartition(".")[2] for name in job.files()}
 
 
+@pytest.mark.slow
 def test_files_that_triton_has_lost_come_back_beside_the_others(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root) as job:
         job.compile("vector_add")
@@ -178,6 +179,7 @@ def test_files_that_triton_has_lost_come_back_beside_the_others(daemon, newest, 
         assert job.report()["hits"].get("own") and job.files() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target, options", [("cuda:90", {"num_stages": 9}), ("hip:gfx942", {"num_stages": 5}), ("cuda:80", {"num_warps": 64})])
 def test_a_kernel_too_large_for_a_block_compiles_as_with_triton(daemon, python, tmp_path, target, options):
     """Triton finds out when it loads the kernel, and then tunes on without it."""
@@ -209,6 +211,7 @@ def test_the_fingerprint_is_the_daemons_and_is_remembered(daemon, python, tmp_pa
     assert again["seconds"] < first["seconds"] / 4, "it was hashed again"
 
 
+@pytest.mark.slow
 def test_tritons_key_for_itself_is_what_it_would_be_and_is_remembered(daemon, python, tmp_path):
     answers = []
     for mode in ("off", "use", "use"):
@@ -219,6 +222,7 @@ def test_tritons_key_for_itself_is_what_it_would_be_and_is_remembered(daemon, py
     assert again["seconds"] < stock["seconds"] / 4, "it was hashed again"
 
 
+@pytest.mark.slow
 def test_the_fingerprint_is_taken_beside_tritons_key_where_there_is_a_daemon(daemon, newest, tmp_path):
     for root, expected in (daemon.root, 2), (tmp_path / "nowhere", 1):
         own = tmp_path / f"own-{expected}"
@@ -227,6 +231,7 @@ def test_the_fingerprint_is_taken_beside_tritons_key_where_there_is_a_daemon(dae
         assert len(list((own / "kiln/fingerprints").glob("*[0-9a-f]"))) == expected
 
 
+@pytest.mark.slow
 def test_a_truncated_memory_of_triton_is_not_believed(daemon, newest, tmp_path):
     own = tmp_path / "own"
     with Job(tmp_path, newest, daemon.root, XDG_CACHE_HOME=str(own)) as job:
@@ -250,6 +255,7 @@ def forget_own(daemon):
     assert not keys or daemon.kiln("evict", *keys).code == 0
 
 
+@pytest.mark.slow
 def test_a_kernel_of_another_folder_is_not_taken(daemon, newest, tmp_path):
     """Its code would be right, its line table would not. Triton's key is the same."""
     (tmp_path / "there").mkdir()
@@ -287,6 +293,7 @@ def reached(daemon, python, tmp_path_factory):
     return plain, [(number, run(number, f"kiln-{turn}", daemon.root)) for turn, number in enumerate((2, 3, 2))]
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("reached")
 @pytest.mark.parametrize("name", KNOWN + UNKNOWN)
 def test_values_that_a_kernel_reads_decide_its_key(reached, name):
@@ -331,6 +338,7 @@ def test_two_processes_lower_a_new_kernel_once(daemon, newest, tmp_path):
             assert "hash" in first.answer() and second.report()["hits"] == {"own": 1}
 
 
+@pytest.mark.slow
 def test_an_entry_goes_with_its_artifact(own_daemon, newest, tmp_path):
     with Job(tmp_path, newest, own_daemon.root) as job:
         job.compile("vector_add")
@@ -458,6 +466,7 @@ def test_a_library_of_the_c_compiler_is_built_once(daemon, python, driver, tmp_p
     assert ran == 0 and libraries[0] == libraries[1] and len(libraries[0]) == 1 + len(launchers)
 
 
+@pytest.mark.slow
 def test_another_compiler_or_another_header_makes_another_library(daemon, newest, driver, tmp_path):
     (tmp_path / "headers").mkdir()
     (tmp_path / "headers" / "dlfcn.h").write_text("#include_next <dlfcn.h>\n")
@@ -472,6 +481,7 @@ def test_another_compiler_or_another_header_makes_another_library(daemon, newest
             anew(job)
 
 
+@pytest.mark.slow
 def test_a_library_of_a_compiler_script_is_not_shared(daemon, newest, driver, tmp_path):
     """It may read variables of its own."""
     compiler = tmp_path / "cc"
@@ -486,6 +496,7 @@ def test_a_library_of_a_compiler_script_is_not_shared(daemon, newest, driver, tm
     assert len(set(libraries)) == 2
 
 
+@pytest.mark.slow
 def test_a_library_of_a_compiler_program_is_shared_where_its_own_variables_are_the_same(daemon, newest, driver, tmp_path):
     """The program adds what a variable of its own says."""
     compiler = tmp_path / "cc"
@@ -571,6 +582,7 @@ def test_a_knob_that_is_set_in_the_program_keeps_the_compile_here(daemon, newest
         assert served(job.report()) == 0
 
 
+@pytest.mark.slow
 def test_the_ptxas_that_the_process_would_use_is_named(daemon, newest, tmp_path):
     """Triton's own under another path is another program as far as anyone can know, and the daemon finds it by its bytes."""
     own = next((newest.parent.parent / "lib").glob("python3*/site-packages/triton/backends/nvidia/bin/ptxas"))
@@ -597,6 +609,7 @@ def test_a_compile_error_raises_tritons_exception(daemon, python, tmp_path):
     assert expected["error"] == got["error"] == "PTXASError"
 
 
+@pytest.mark.slow
 def test_too_much_shared_memory_raises_tritons_exception(daemon, python, tmp_path):
     kernel = {"kernel": "matmul_128x128x64", "target": "cuda:90", "options": {"num_stages": 8}}
     with Job(tmp_path, python, cache="plain") as job:
@@ -649,6 +662,7 @@ def test_the_configurations_of_a_tuning_are_compiled_together(other_daemon, vers
         assert len(first) == 2 * len(BLOCKS) and first == second, stage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", sorted({HOOKED[0], HOOKED[-1]}))
 def test_a_tuning_that_brings_the_plug_in_is_compiled_together_as_well(daemon, version, tmp_path):
     python = python_of(version)
@@ -663,6 +677,7 @@ def test_a_tuning_that_brings_the_plug_in_is_compiled_together_as_well(daemon, v
     assert {name: got[name] for name in ("launched", "best", "timings")} == {name: expected[name] for name in ("launched", "best", "timings")}
 
 
+@pytest.mark.slow
 def test_the_configurations_of_a_tuning_are_lowered_in_turns_the_largest_first(daemon, newest, tmp_path):
     """So that the daemon has something to compile while the others are lowered, and little after the last."""
     with Job(tmp_path, newest, daemon.root) as job:
@@ -697,6 +712,7 @@ def test_a_configuration_that_does_not_compile_fails_alone(daemon, newest, tmp_p
     assert got["timings"][0] == "[inf, inf, inf]" and got["launched"] == expected["launched"] and got["best"] == expected["best"]
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_compile_fails_alone_in_the_mode_that_requires(daemon, other_daemon, python, tmp_path):
     """Which the daemon knows from being warmed: it is not stored."""
     tuning = {"blocks": [64, 128], "bad": REFUSED_BY_PTXAS}
@@ -737,6 +753,7 @@ def test_a_configuration_that_does_not_compile_leaves_nothing_behind(daemon, new
     assert got["timings"][0] == "[inf, inf, inf]" and got["left"] == 0 and got["urgent"] == 0, got
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", sorted({HOOKED[0], HOOKED[-1]}))
 def test_a_tuning_that_is_interrupted_waits_for_no_kernel(daemon, version, tmp_path):
     """Without a sign of life from the daemon, which the job has the patience to wait for: KILN_TIMEOUT, for the first of them."""
@@ -757,6 +774,7 @@ def test_tuning_without_a_daemon(newest, tmp_path):
         assert job.report()["local"] == {"the daemon is away": 4}
 
 
+@pytest.mark.slow
 def test_tuning_in_the_mode_that_requires(daemon, newest, tmp_path):
     with Job(tmp_path, newest, daemon.root, cache="first") as job:
         job.run("autotune", blocks=[256, 512])
@@ -814,6 +832,7 @@ def test_threads_ask_at_once_without_grpc(daemon, newest, tmp_path):
         assert job.report()["local"] == {} and "grpc" not in job.run("state")["modules"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["RLIMIT_NPROC", "pids.max"])
 def test_where_no_thread_and_no_process_can_start_the_daemon_compiles(daemon, newest, tmp_path, bound):
     """Triton cannot: it runs the ptxas."""
@@ -868,6 +887,7 @@ def test_a_daemon_that_is_stopped_costs_a_second_once(other_daemon, newest, tmp_
     assert job.log.count("kiln:") == 1 and "does not answer" in job.log
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_killed_in_the_middle_of_a_compile(other_daemon, newest, tmp_path):
     with other_daemon, Job(tmp_path, newest, other_daemon.root) as job:
         job.compile("vector_add")
@@ -938,6 +958,7 @@ def test_require_raises_only_cache_miss_errors(bare):
         assert answer.get("error") == "CacheMissError", answer
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_not_whole_is_none(daemon, newest, tmp_path):
     spoiled = ("gone", "no llir", "no cubin", "no text", "no metadata", "no name")
     with Job(tmp_path, newest, daemon.root) as job:
@@ -1010,6 +1031,7 @@ def test_a_signal_handlers_exception_is_not_taken_for_an_unnamed_kernel(newest, 
         assert job.run("preempt naming") == {"error": "Preempted"}
 
 
+@pytest.mark.slow
 def test_kernels_of_an_interrupted_tuning_are_asked_for_again(daemon, newest, tmp_path):
     with daemon.beside(tmp_path, KILN_HOT_SIZE="0B") as asked:  # what is published is not waited for
         with Job(tmp_path, newest, asked.root, cache="first") as job:
@@ -1040,6 +1062,7 @@ def test_require_fails_where_something_would_have_to_be_compiled(daemon, newest,
     assert "not in the cache" in answer["message"] and "num_stages=7" in answer["message"] and "vector_add" in answer["message"]
 
 
+@pytest.mark.slow
 def test_require_names_the_nearest_and_what_differs(other_daemon, newest, tmp_path):
     with other_daemon as own, Job(tmp_path, newest, own.root, cache="first") as job:
         for options in ({"num_warps": 8, "num_stages": 7}, {"num_stages": 7}):
@@ -1109,6 +1132,7 @@ def test_require_says_what_the_daemon_has_not_got(daemon, newest, tmp_path):
         assert job.report()["local"] == {"the daemon's toolchain does not compile for cuda:95": 1}
 
 
+@pytest.mark.slow
 def test_a_published_kernel_needs_no_call(daemon, newest, tmp_path):
     """Not even a daemon, nor protobuf. Its uses are told when the process ends."""
     with Job(tmp_path, newest, cache="plain") as plain:
@@ -1147,6 +1171,7 @@ def test_a_published_kernel_is_taken_from_the_hot_directory(own_daemon, newest, 
     assert [one["hash"] for one in got] == [one["hash"] for one in expected] and job.files() == plain.files()
 
 
+@pytest.mark.slow
 def test_a_recorded_manifest_warms_another_daemon(daemon, other_daemon, newest, tmp_path):
     manifest = tmp_path / "manifest.jsonl"
     with Job(tmp_path, newest, daemon.root, KILN_MODE="record", KILN_MANIFEST=str(manifest)) as job:

@@ -66,6 +66,7 @@ def test_kernels_of_a_changed_triton_are_not_shared(answers):
     assert [one["made"] for one in (*with_kiln, afterwards)] == [stock["made"]] * 3 and afterwards["served"] == len(stock["made"])
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_found_warns_as_one_that_is_lowered(other_daemon, tmp_path):
     """The first job keeps it, which itself says nothing. The last one makes errors of warnings."""
     actions = [f"warnings: {action}" for action in ("ignore", "always", "error")]

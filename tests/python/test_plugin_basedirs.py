@@ -96,6 +96,7 @@ def test_kernels_without_locations_are_shared_by_all_folders(versioned, tmp_path
         assert [name for name in expected if got[name] != expected[name]] == [] and set(got) == set(expected)
 
 
+@pytest.mark.slow
 def test_the_knob_disables_line_info_as_the_variable_does(daemon, tmp_path):
     """A value that Triton's Python takes for "on", and its front end does not: there are locations, and no line tables."""
     made = []
@@ -114,6 +115,7 @@ def test_the_knob_disables_line_info_as_the_variable_does(daemon, tmp_path):
     assert len(with_locations) == 2 and sum(b".debug_line" in content for name, content in made[0].items() if name.endswith(".cubin")) == 1
 
 
+@pytest.mark.slow
 def test_assertions_name_the_stand_in(daemon, tmp_path):
     first, second = (folder_of(tmp_path, name) for name in ("first", "second"))
     case = {"compile": [("vector_add", "cuda:90"), ("vector_add", "hip:gfx942")], "options": {"debug": True}}
@@ -128,6 +130,7 @@ def test_assertions_name_the_stand_in(daemon, tmp_path):
     assert all(STAND_IN + b"/" in got[name] for name in binaries)
 
 
+@pytest.mark.slow
 def test_inductors_folder_is_rewritten_by_default(daemon, tmp_path):
     case = {"compile": [("vector_add", "cuda:90")], "options": {"num_stages": 4}}
     answers = []
@@ -139,6 +142,7 @@ def test_inductors_folder_is_rewritten_by_default(daemon, tmp_path):
     assert answers == [(1, True, 0), (0, False, 0), (0, False, 0), (1, True, 0)]
 
 
+@pytest.mark.slow
 def test_a_local_compile_is_not_shared_with_another_folder(daemon, tmp_path):
     """Its line tables name that folder."""
     ptxas = tmp_path / "ptxas"
@@ -151,6 +155,7 @@ def test_a_local_compile_is_not_shared_with_another_folder(daemon, tmp_path):
         assert report["local"] == {"the daemon has no such ptxas": 1} and names(files, folder_of(tmp_path, name)), report
 
 
+@pytest.mark.slow
 def test_a_folder_that_no_assembler_takes_is_rewritten(daemon, tmp_path):
     """Triton alone compiles nothing there."""
     hostile = folder_of(tmp_path, "a \"b' \\c\nd\té")
@@ -162,6 +167,7 @@ def test_a_folder_that_no_assembler_takes_is_rewritten(daemon, tmp_path):
         assert report["compiled"] == compiled and sum(report["hits"].values()) == 1 - compiled, report
 
 
+@pytest.mark.slow
 def test_a_miss_in_paths_alone_names_the_setting(daemon, tmp_path):
     first, second = (folder_of(tmp_path, name) for name in ("first", "second"))
     case = {"compile": [("softmax", "cuda:90")], "options": {"num_stages": 6}}
@@ -172,6 +178,7 @@ def test_a_miss_in_paths_alone_names_the_setting(daemon, tmp_path):
     assert str(first) not in answer["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two other users")
 def test_two_users_with_own_checkouts_share_every_kernel(daemon, tmp_path):
     with daemon.beside(tmp_path, KILN_SOCKETS_MODE="0666") as shared:

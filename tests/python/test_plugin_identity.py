@@ -61,12 +61,14 @@ def run(python, environment, *arguments):
     return json.loads(output_of(python, environment, _JOB, *arguments))
 
 
+@pytest.mark.slow
 def test_a_remembered_file_list_belongs_to_one_path_of_triton(python, environment):
     script = "import sys, triton; from kiln._plugin import identity; identity._TRITON_CALL = sys.argv[1]; print(identity.toolchain_fingerprint())"
     older, newer, again = (output_of(python, environment, "-c", script, call) for call in "121")
     assert older == again != newer
 
 
+@pytest.mark.slow
 def test_a_module_without_its_source_is_another_triton(python, environment):
     """Python imports bytecode that lies where a source would."""
     before, module = run(python, environment, "here", "nothing"), environment / "triton" / "sourceless.pyc"

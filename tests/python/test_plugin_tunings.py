@@ -81,6 +81,7 @@ def test_what_another_process_measured_decides(empty, newest, tune):
     assert tune(newest, empty.root)["best"] == favoured != tune(newest, None)["best"]
 
 
+@pytest.mark.slow
 def test_only_new_configurations_are_measured(empty, newest, tune):
     tune(newest, empty.root, "nothing", 64)
     stock, more = tune(newest, None), tune(newest, empty.root)
@@ -98,6 +99,7 @@ def test_what_decides_the_times_is_in_the_key(empty, newest, tune, what):
     assert (again["measured"], again["best"], again["times"]) == (0, stock["best"], stock["times"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["another argument", "by names", "pruned"])
 def test_what_the_autotuner_itself_leaves_out_is_not(empty, newest, tune, what):
     tune(newest, empty.root)
@@ -105,12 +107,14 @@ def test_what_the_autotuner_itself_leaves_out_is_not(empty, newest, tune, what):
     assert other["measured"] == 0 and (other["best"], other["times"]) == (stock["best"], stock["times"])
 
 
+@pytest.mark.slow
 def test_tensors_are_reset_before_the_launch_and_not_restored_for_nothing(empty, newest, tune):
     for what, done in (("reset_to_zero", {"zeroed": 1}), ("restore_value", {})):
         first, second = (tune(newest, empty.root, what) for _ in range(2))
         assert second["measured"] == 0 and second["done"] == done and first["done"] != done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", MEASURED)
 def test_what_a_program_could_miss_is_measured(empty, newest, tune, what):
     stock, *others = (tune(newest, root, what) for root in (None, empty.root, empty.root))
@@ -136,6 +140,7 @@ def test_a_configuration_that_does_not_compile_fails_again(empty, newest, tune):
         assert [second.get(name) for name in ("best", "times", "error")] == [stock.get(name) for name in ("best", "times", "error")]
 
 
+@pytest.mark.slow
 def test_a_launch_that_fails_raises_what_it_raises(empty, newest, tune):
     stock, first = (tune(newest, root, "no launch succeeds") for root in (None, empty.root))
     tune(newest, empty.root)
@@ -143,6 +148,7 @@ def test_a_launch_that_fails_raises_what_it_raises(empty, newest, tune):
     assert first["error"] == second["error"] == stock["error"] and second["report"]["timings_found"] == 4
 
 
+@pytest.mark.slow
 def test_the_tuning_that_brings_the_plug_in_measures_one(empty, newest, tune):
     """It is measuring that one by then."""
     tune(newest, empty.root)
@@ -159,6 +165,7 @@ def test_kept_tunings_can_be_turned_off(empty, newest, tune, setting):
     assert first["said"] == second["said"] == stock["said"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [{"KILN_TUNINGS": "renew"}, {"KILN_MODE": "record", "KILN_MANIFEST": "manifest.jsonl"}], ids=["renew", "record"])
 def test_times_are_measured_anew(empty, newest, tune, setting, tmp_path):
     stock = tune(newest, None)
@@ -175,6 +182,7 @@ def test_a_process_that_requires_kernels_needs_the_fastest_alone(empty, newest, 
     assert (told["measured"], told["compiled"]) == (0, 1) and "error" not in told
 
 
+@pytest.mark.slow
 def test_times_are_found_without_a_daemon_and_measured_where_it_published_none(other_daemon, newest, tune, tmp_path):
     stock = tune(newest, None)
     with other_daemon as own:
@@ -184,6 +192,7 @@ def test_times_are_found_without_a_daemon_and_measured_where_it_published_none(o
         assert (told["measured"], told["best"], told["times"]) == (measured, stock["best"], stock["times"])
 
 
+@pytest.mark.slow
 def test_times_are_found_without_a_daemon_where_one_configuration_always_fails(other_daemon, newest, tune):
     """Nothing is ever published for the one that fails."""
     stock = tune(newest, None, "one is refused")
@@ -194,6 +203,7 @@ def test_times_are_found_without_a_daemon_where_one_configuration_always_fails(o
     assert (told["best"], told["times"]) == (stock["best"], stock["times"])
 
 
+@pytest.mark.slow
 def test_a_daemon_that_does_not_answer_keeps_nobody_from_measuring(other_daemon, newest, tune):
     stock = tune(newest, None)
     with other_daemon as own:

@@ -32,6 +32,7 @@ def test_a_job_on_a_warmed_node_finds_its_kernels_before_it_lowers_them(recorded
         assert again.code == 0 and "recorded keys" not in again.error, again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["others may write it", "another target", "a part"])
 def test_keys_are_not_taken(recorded, other_daemon, tmp_path, what):  # noqa: F811
     """Of a file that others may write, and with kernels that are not the recorded ones."""
@@ -46,6 +47,7 @@ def test_keys_are_not_taken(recorded, other_daemon, tmp_path, what):  # noqa: F8
         assert "own" not in hits(recorded[0].parent, other.root, what)
 
 
+@pytest.mark.slow
 def test_keys_of_kernels_that_a_budget_left_out_are_put_by_the_next_warm(recorded, other_daemon):  # noqa: F811
     path, _ = recorded
     with other_daemon as other:
@@ -54,6 +56,7 @@ def test_keys_of_kernels_that_a_budget_left_out_are_put_by_the_next_warm(recorde
         assert hits(path.parent, other.root, "after a budget") == {"own": len(KERNELS)}
 
 
+@pytest.mark.slow
 def test_keys_are_put_where_a_job_has_put_some_of_them(recorded, other_daemon):  # noqa: F811
     path, _ = recorded
     with other_daemon as other:
@@ -72,6 +75,7 @@ def test_a_merge_has_the_keys_of_files_that_no_other_may_write_and_a_subset_none
         assert objects(kiln("manifest", "check", tmp_path / "new", "--json"))[0]["own_entries"] == keys
 
 
+@pytest.mark.slow
 def test_what_a_recorded_tuning_measured_is_not_measured_on_a_warmed_node(daemon, kiln, other_daemon, tmp_path):  # noqa: F811
     usual = stand_in_libcuda.make(tmp_path / "driver")
 

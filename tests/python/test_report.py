@@ -180,6 +180,7 @@ def told_of(tmp_path, daemon, cache, **environment):
         return job.report()
 
 
+@pytest.mark.slow
 def test_threads_are_one_process_and_children_are_others(daemon, tmp_path):
     with Job(tmp_path, PYTHON, daemon.root, KILN_REPORT="1") as job:
         job.run("be patient")
@@ -196,6 +197,7 @@ def test_threads_are_one_process_and_children_are_others(daemon, tmp_path):
     assert list(lines(job.log)) == [pid] and " 1 compiled" in lines(job.log)[pid] and "by Triton" not in lines(job.log)[pid]
 
 
+@pytest.mark.slow
 def test_a_job_that_goes_on_without_its_daemon(other_daemon, tmp_path):
     with other_daemon, Job(tmp_path, PYTHON, other_daemon.root, KILN_REPORT="1") as job:
         job.compile("vector_add")

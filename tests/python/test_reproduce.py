@@ -94,6 +94,7 @@ def test_the_places_of_loops_variables_are_restored(daemon, ask, target, end, tm
     assert "%turn" in next((tmp_path / "made" / "out").rglob("*.ttgir")).read_text()
 
 
+@pytest.mark.slow
 def test_a_kernel_without_line_info_is_reproduced_without_it(daemon, ask, requests, tmp_path):
     source = next(requests.parent.glob("softmax-cuda-90.ttir")).read_text()
     keys = []
@@ -113,6 +114,7 @@ SHELL = {"TRITON_CACHE_MANAGER": "kiln.triton:CacheManager", "KILN_MODE": "requi
          "TRITON_DISABLE_LINE_INFO": "1"}
 
 
+@pytest.mark.slow
 def test_the_environment_of_a_shell_has_no_say(daemon, ask, requests, tmp_path):
     stored = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
     failed = ask("module {\n  nonsense\n}\n", "cuda:90")
@@ -140,6 +142,7 @@ def test_the_request_is_one_for_the_daemon_too(daemon, requests, tmp_path):
     assert (again["key"], again["outcome"]) == (answer["key"], "hit")
 
 
+@pytest.mark.slow
 def test_a_result_that_is_another_is_noticed(daemon, requests, tmp_path):
     answer = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
     assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path).code == 0
@@ -374,6 +377,7 @@ def test_the_script_says_what_it_takes(folders, kind, tmp_path):
     assert not (tmp_path / kind / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ttir", "ttgir", "ptx", "cuda"])
 def test_a_check_that_cannot_run_is_not_a_failure(folders, kind, tmp_path):
     folder = tmp_path / kind

@@ -69,6 +69,7 @@ def test_sass_is_neither_in_the_key_nor_kept(daemon, tmp_path):
     assert "sass" not in json.dumps(told["stages"]) and "nvdisasm" not in json.dumps(told["provenance"])
 
 
+@pytest.mark.slow
 def test_tritons_kernels_of_both_vendors_in_one_file(daemon, run_with_triton, tmp_path):
     run_with_triton("lower.py", "--kernels", "softmax", "--targets", "cuda:90,hip:gfx942", "--out", tmp_path)
     answer = daemon.kiln("compile", "--requests", tmp_path / "requests.jsonl", "--emit", "cubin,sass,amdgcn", "-o", tmp_path / "out")

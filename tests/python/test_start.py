@@ -82,6 +82,7 @@ def maps_of_workers(daemon):
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("malloc, is_there", [("jemalloc", True), ("libc", False)])
 def test_workers_allocate_with_what_is_configured(first_daemon, tmp_path, request_file, malloc, is_there):
     with first_daemon.beside(tmp_path, KILN_WORKERS_MALLOC=malloc) as running:

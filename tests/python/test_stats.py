@@ -50,6 +50,7 @@ def jobs_of(daemon):
     return {job["job"]: job for job in daemon.kiln("stats", "--json").objects()[0]["jobs"]}
 
 
+@pytest.mark.slow
 def test_what_was_done_for_a_job_is_told_and_survives_a_restart(other_daemon):
     asked = kiln.CompileRequest(PTX % "train", "cuda:90", kind="ptx", job="train")
     with other_daemon:
@@ -137,6 +138,7 @@ def test_a_list_tells_kernels_apart_and_fits_the_terminal(other_daemon, tmp_path
     assert one["key"] == second[0]["key"]
 
 
+@pytest.mark.slow
 def test_a_list_is_in_the_order_that_is_asked_for(daemon, tmp_path):
     """Each order of the same kernels is another one."""
     entry = ".visible .entry %s(.param .u64 p) { .reg .b32 %%r<2>; %s ret; }\n"

@@ -316,6 +316,7 @@ def test_a_replaced_ptxas_of_triton_never_answers_for_the_old_one(daemon, place,
         assert (tmp_path / "out" / "k.cubin").read_bytes() != old
 
 
+@pytest.mark.slow
 def test_the_default_is_chosen_and_kept(daemon, place, programs, tmp_path):
     install(OLD, place / "old")
     install(NEW, place / "new")
@@ -385,6 +386,7 @@ def test_an_installation_is_deleted_and_nothing_else(programs, place, tmp_path):
         assert names(daemon) == [newest]
 
 
+@pytest.mark.slow
 def test_a_fingerprint_tells_two_toolchains_of_one_name_apart(daemon, place):
     toolkits = [install(OLD, place / name) for name in ("one", "other")]
     with open(toolkits[1] / "bin" / "ptxas", "ab") as file:
@@ -401,6 +403,7 @@ def test_a_fingerprint_tells_two_toolchains_of_one_name_apart(daemon, place):
         assert names(daemon) == [] and not toolkits[0].exists()
 
 
+@pytest.mark.slow
 def test_an_installed_triton_is_added_and_its_ptxas_is_part_of_it(daemon, place):
     (place / "triton-3.6.0").symlink_to(TOOLCHAIN.resolve())
     with daemon:

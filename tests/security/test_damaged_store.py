@@ -69,6 +69,7 @@ def set_aside(daemon):
     return [path for path in (daemon.root / "state").iterdir() if path.name.startswith("store.damaged-")]
 
 
+@pytest.mark.slow
 def test_a_damaged_table_costs_what_it_holds(victim, generations, tmp_path):
     """One cost all 180 entries of 180."""
     shutil.copytree(victim.root / "state" / "store", tmp_path / "whole")
@@ -128,6 +129,7 @@ def test_a_bad_blob_file_is_a_miss_for_its_entries(victim, generations, attack):
         assert len(lost(victim, everything)) == ENTRIES_EACH
 
 
+@pytest.mark.slow
 def test_a_store_that_hangs_when_it_is_opened_keeps_no_signal_waiting(victim, generations):
     """A pipe in the place of a file hangs its reader."""
     current = victim.root / "state" / "store" / "CURRENT"

@@ -175,6 +175,7 @@ def test_requests_without_an_end_of_several_users(victim, users):
         await_memory(victim, before + 100 * MIB)
 
 
+@pytest.mark.slow
 @needs_root
 def test_users_who_share_memory_with_many_are_served(first_daemon, folder):
     """A part of what is shared by 64 holds kernels as they come. A request that is larger is told so and may be repeated."""

@@ -166,6 +166,7 @@ def test_line_tables_have_neither_time_nor_size_of_any_file(daemon, files, kind,
     assert set(found.values()) == {(0, 0)}, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_comes_changes_no_binary(daemon, files, kind, tmp_path):
     before = compile_source(daemon, tmp_path / "before", kind, files)
@@ -175,6 +176,7 @@ def test_a_file_that_comes_changes_no_binary(daemon, files, kind, tmp_path):
     assert compile_source(daemon, tmp_path / "after", kind, files) == before
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize("kind", ["ptx", "ttir"])
 def test_line_tables_of_a_service_without_privileges_have_neither(service, files, kind, tmp_path):
@@ -182,6 +184,7 @@ def test_line_tables_of_a_service_without_privileges_have_neither(service, files
     check_roots(service, files)
 
 
+@pytest.mark.slow
 def test_every_worker_has_a_root_of_its_own(daemon, files, tmp_path):
     for kind in KINDS:
         compile_source(daemon, tmp_path / kind, kind, files)

@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 
+import pytest
+
 from job import Job, as_user
 from places import KERNELS as SOURCES, ROOT, TOOLCHAIN
 from test_hostile_clients import folder, needs_root  # noqa: F401
@@ -22,6 +24,7 @@ def home_of(user, folder):  # noqa: F811
     return home
 
 
+@pytest.mark.slow
 @needs_root
 def test_a_recorded_job_runs_on_a_node_that_never_compiled_it(daemon, programs, folder):  # noqa: F811
     """Ada records on the first node, and an operator exports. Bob warms the second, and runs the job there from a checkout of his own."""

@@ -10,6 +10,9 @@ from bare_nvrtc import Nvrtc
 from places import BINARIES, CUDA, TOOLCHAIN
 
 
+FAST = pytest.param(("fast",), marks=pytest.mark.slow)
+
+
 def cases(language, *options):
     printed = subprocess.run([BINARIES / "emit_cases", language, *options], capture_output=True, text=True, check=True)
     return json.loads(printed.stdout)
@@ -20,7 +23,7 @@ def run(*command):
     assert done.returncode == 0, done.stderr[:4000]
 
 
-@pytest.mark.parametrize("architecture, options", [("80", ()), ("90", ("fast",))])
+@pytest.mark.parametrize("architecture, options", [("80", ()), pytest.param("90", ("fast",), marks=pytest.mark.slow)])
 def test_nvrtc_takes_all_cuda_kernels(architecture, options):
     kernels = cases("cuda", *options)
     compiled = Nvrtc(CUDA).compile("\n".join(case["text"] for case in kernels), architecture)
@@ -28,8 +31,8 @@ def test_nvrtc_takes_all_cuda_kernels(architecture, options):
         assert case["entry"].encode() in compiled["cubin"]
 
 
-@pytest.mark.parametrize("architecture", ["80", "90a"])
-@pytest.mark.parametrize("options", [(), ("fast",)])
+@pytest.mark.parametrize("architecture", [pytest.param("80", marks=pytest.mark.slow), "90a"])
+@pytest.mark.parametrize("options", [(), FAST])
 def test_ptxas_takes_all_ptx_kernels(architecture, options, tmp_path):
     texts = [case["text"] for case in cases("ptx", *options)]
     assert len(texts) > 400
@@ -40,7 +43,7 @@ def test_ptxas_takes_all_ptx_kernels(architecture, options, tmp_path):
     run(ptxas, f"-arch=sm_{architecture}", tmp_path / "kernels.ptx", "-o", tmp_path / "kernels.cubin")
 
 
-@pytest.mark.parametrize("options", [(), ("fast",)])
+@pytest.mark.parametrize("options", [(), FAST])
 def test_clang_and_the_translator_take_all_opencl_kernels(options, tmp_path):
     texts = [case["text"] for case in cases("opencl", *options)]
     # Types may be defined once in C99.

@@ -10,10 +10,9 @@ from onnx_nodes.cases import node_tests, segments
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
 
-# One in so many runs always, and one in so many with the slow tests, others each day: all by all compilers take minutes, as
-# onnx_nodes.table does.
-SAMPLE = 40
-SLOW_SAMPLE = {"interpreter": 1, "cuda": 2, "triton": 4, "opencl": 4}
+# One in so many runs with the slow tests, others each day: all by all compilers take minutes, as onnx_nodes.table does. Every operator
+# by every compiler always runs: test_operator_rows.py.
+SAMPLE = {"interpreter": 1, "cuda": 2, "triton": 4, "opencl": 4}
 TODAY = int(time.time() // 86400)
 ROWS = table.read()
 
@@ -24,11 +23,12 @@ def planned():
     return segments(node_tests().values())
 
 
-def sampled(planned, step, day=0):
+def sampled(planned, step, day):
     names = [name for name in planned[0] if table.is_planned(ROWS.get(name, ""))]
     return {name: planned[0][name] for name in names[day % step :: step]}
 
 
+@pytest.mark.slow
 def test_the_table_names_each_test_and_why_it_is_not_planned(planned):
     whole, reasons = planned
     assert sorted(ROWS) == sorted([*whole, *reasons])
@@ -40,24 +40,17 @@ def test_at_least_a_thousand_pass_and_none_is_wrong():
     assert not [(name, row) for name, row in ROWS.items() if "wrong" in row]
 
 
-def check(compiler, segments_by_name, folder, sample):
-    found = table.verdicts(compiler, segments_by_name, folder)
-    assert found == {name: table.expected(ROWS[name], compiler) for name in segments_by_name}, sample
-
-
+@pytest.mark.slow
 def test_samples_of_days_in_a_row_have_every_planned_test(planned):
-    for step in SLOW_SAMPLE.values():
+    for step in SAMPLE.values():
         names = [name for day in range(TODAY, TODAY + step) for name in sampled(planned, step, day)]
-        assert sorted(names) == sorted(sampled(planned, 1))
-
-
-@pytest.mark.parametrize("compiler", table.COMPILERS)
-def test_some_results_are_those_of_the_table(planned, compiler, tmp_path):
-    check(compiler, sampled(planned, SAMPLE), tmp_path, f"one in {SAMPLE}")
+        assert sorted(names) == sorted(sampled(planned, 1, TODAY))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", table.COMPILERS)
-def test_more_results_are_those_of_the_table(planned, compiler, tmp_path):
-    step = SLOW_SAMPLE[compiler]
-    check(compiler, sampled(planned, step, TODAY), tmp_path, f"one in {step} from number {TODAY % step} on")
+def test_results_are_those_of_the_table(planned, compiler, tmp_path):
+    step = SAMPLE[compiler]
+    sample = sampled(planned, step, TODAY)
+    found = table.verdicts(compiler, sample, tmp_path)
+    assert found == {name: table.expected(ROWS[name], compiler) for name in sample}, f"one in {step} from number {TODAY % step} on"

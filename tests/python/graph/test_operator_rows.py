@@ -156,6 +156,7 @@ def table():
     return list(zip(made, COMPILERS["interpreter"](made, None), strict=True))
 
 
+@pytest.mark.slow
 def test_every_row_has_a_case(table):
     results = node_table.read()
     passed = [case for name, case in node_tests().items() if results.get(name, "").startswith("passed")]

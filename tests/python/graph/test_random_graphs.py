@@ -98,6 +98,7 @@ def test_triton_ir_computes_what_numpy_does(tmp_path):
         assert Tolerances(segment).differences(buffers) == [], segment
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not pathlib.Path("/usr/bin/llvm-spirv-15").exists(), reason="deploy/install-packages opencl")
 def test_opencl_kernels_compute_what_numpy_does(tmp_path):
     """As SPIR-V, by Intel's runtime on this CPU."""

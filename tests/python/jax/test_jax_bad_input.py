@@ -73,6 +73,7 @@ def test_an_empty_grid_launches_nothing_and_is_no_error(jax):
     assert jax.value("lowered_call(kernels.copy, X, BLOCK=64, grid=(4, 0))")["grid_y"] == 0
 
 
+@pytest.mark.slow
 def test_refuses_arrays_of_several_devices(other_jax):
     with other_jax(XLA_FLAGS="--xla_force_host_platform_device_count=2") as job:
         said = job.error("call(kernels.add, X, jax.device_put(X, jax.devices()[1]), n=4, BLOCK=4)")
@@ -91,6 +92,7 @@ def test_refuses_a_global_that_has_changed(jax):
     assert "the global LIMIT_OF_KERNEL was" in said
 
 
+@pytest.mark.slow
 def test_refuses_the_binary_of_another_architecture(other_jax):
     """As a cache gives it that two machines share, or a daemon that is not in order."""
     with other_jax() as job:

@@ -48,6 +48,7 @@ def test_every_type_that_triton_has_is_taken(jax):
     assert types == ["*fp8e4b8", "*fp8e5b16"]
 
 
+@pytest.mark.slow
 def test_types_of_64_bits_are_taken_where_jax_has_them(other_jax):
     with other_jax(JAX_ENABLE_X64="1") as job:
         calls = job.value("[lowered_call(kernels.copy, jnp.ones(256, name), out=shape(256, dtype=name), BLOCK=256) "

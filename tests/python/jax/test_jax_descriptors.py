@@ -49,6 +49,7 @@ def test_key_and_ptx_are_those_of_a_pytorch_program(jax, capability, dtype):
                             f"capability={capability})")
 
 
+@pytest.mark.slow
 def test_targets_of_jaxlib_do_not_take_them(other_jax):
     with other_jax() as job:
         job.value("use_builtin_targets('triton_kernel_call_ffi', 'triton_kernel_call')")

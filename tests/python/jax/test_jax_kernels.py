@@ -32,6 +32,7 @@ def test_hash_and_ptx_are_those_of_a_pytorch_program(jax, pair):
     assert got == expected and ".target sm_90a" in got["ptx"]
 
 
+@pytest.mark.slow
 def test_one_compile_serves_a_pytorch_program_and_a_program_of_jax(other_daemon, other_jax):
     with other_daemon:
         with other_jax(root=other_daemon.root, folder="pytorch", TRITON_CACHE_MANAGER="kiln.triton:CacheManager") as job:
@@ -42,6 +43,7 @@ def test_one_compile_serves_a_pytorch_program_and_a_program_of_jax(other_daemon,
             assert job.value("counted()") == {"compiled": 0, "found": 1, "local": 0}
 
 
+@pytest.mark.slow
 def test_a_second_process_finds_a_kernel_before_it_lowers_it(other_daemon, other_jax):
     with other_daemon:
         for folder in ("first", "second"):
@@ -52,6 +54,7 @@ def test_a_second_process_finds_a_kernel_before_it_lowers_it(other_daemon, other
                 assert job.value("counted()")["found"] == (folder == "second")
 
 
+@pytest.mark.slow
 def test_without_a_daemon_triton_compiles(other_jax):
     with other_jax(root=None) as job:
         assert job.value("lowered_call(kernels.copy, X, BLOCK=64)")["binary"].startswith("7f454c46")

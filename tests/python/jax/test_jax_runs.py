@@ -76,6 +76,7 @@ def test_a_block_may_depend_on_the_configuration(running):
 DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", JAX_VERSIONS)
 def test_a_gradient_within_shard_map_is_each_devices_own(other_jax, version):
     with other_jax(version, root=None, **HANDLER, **DEVICES) as job:
@@ -134,6 +135,7 @@ def test_each_run_finds_the_same_contents_and_the_callers_arrays_stay(running, k
     assert running.value("first([X, sums])") == [[0.0, 1.0], [5.0, 5.0]]
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_run_is_left_out(other_jax):
     with other_jax(root=None, **HANDLER) as job:
         started(job)
@@ -146,6 +148,7 @@ def test_a_configuration_that_does_not_run_is_left_out(other_jax):
         assert "; tuned, 2 of 3 configurations: BLOCK: 256" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_run_is_no_error_where_another_process_tuned_the_others(other_daemon, other_jax):
     with other_daemon:
         for folder, measured in (("first", 2), ("second", 0)):
@@ -155,6 +158,7 @@ def test_a_configuration_that_does_not_run_is_no_error_where_another_process_tun
                 assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == measured
 
 
+@pytest.mark.slow
 def test_a_configuration_whose_grid_no_gpu_takes_is_left_out(other_jax):
     with other_jax(root=None, **HANDLER) as job:
         started(job)
@@ -162,6 +166,7 @@ def test_a_configuration_whose_grid_no_gpu_takes_is_left_out(other_jax):
         assert job.value(f"str(kiln.jax.tune({high}, X)[0])").startswith("doubled: BLOCK: 256,")
 
 
+@pytest.mark.slow
 def test_where_no_configuration_runs_tune_says_so_and_a_call_that_tunes_by_itself_goes_on(other_jax):
     with other_jax(root=None, KILN_JAX_TUNE="1", **HANDLER) as job:
         started(job)
@@ -171,6 +176,7 @@ def test_where_no_configuration_runs_tune_says_so_and_a_call_that_tunes_by_itsel
         assert "kiln: doubled: not tuned: " in job.log
 
 
+@pytest.mark.slow
 def test_a_kernel_whose_device_tells_no_driver_is_tuned_for_this_process(other_jax):
     with other_jax(root=None, **HANDLER) as job:
         started(job)
@@ -180,6 +186,7 @@ def test_a_kernel_whose_device_tells_no_driver_is_tuned_for_this_process(other_j
         assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit(lambda x: {DOUBLED}(x)).lower(X))")
 
 
+@pytest.mark.slow
 def test_the_environment_has_calls_outside_jit_tune(other_jax):
     with other_jax(root=None, KILN_JAX_TUNE="1", **HANDLER) as job:
         started(job)
@@ -188,6 +195,7 @@ def test_the_environment_has_calls_outside_jit_tune(other_jax):
         assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [
     f"jax.checkpoint({DOUBLED})", f"jax.jit(jax.checkpoint({DOUBLED}))",
     f"(lambda f: (f.def_vmap(lambda *_: None), f)[1])(jax.custom_batching.custom_vmap({DOUBLED}))"
@@ -198,6 +206,7 @@ def test_a_kernel_within_a_transformation_is_tuned(other_jax, function):
         assert job.value(f"[one.measured for one in kiln.jax.tune({function}, X)]") == [3]
 
 
+@pytest.mark.slow
 def test_a_program_made_anew_of_the_same_function_is_tuned_once_the_caches_are_clear(other_jax):
     with other_jax(root=None, **HANDLER) as job:
         started(job)
@@ -207,6 +216,7 @@ def test_a_program_made_anew_of_the_same_function_is_tuned_once_the_caches_are_c
         assert job.value("first(jax.jit(program)(X)) and driver.seen()")[-1][0] == "doubled_128"
 
 
+@pytest.mark.slow
 def test_a_kernel_without_arrays_is_tuned(other_jax):
     with other_jax(root=None, **HANDLER) as job:
         started(job)
@@ -216,6 +226,7 @@ def test_a_kernel_without_arrays_is_tuned(other_jax):
         assert job.value("driver.seen()")[-1][0] == "filled_128"
 
 
+@pytest.mark.slow
 def test_shapes_and_grids_that_no_key_names_share_a_tuning(other_jax):
     with other_jax(root=None, **HANDLER) as job:
         started(job)
@@ -225,6 +236,7 @@ def test_shapes_and_grids_that_no_key_names_share_a_tuning(other_jax):
         assert "not tuned" in job.value(f"explain(jax.jit({DOUBLED.replace('256,', '512,')}).lower(X))")
 
 
+@pytest.mark.slow
 def test_kernels_within_scan_and_custom_vjp_are_tuned_too(other_jax):
     with other_jax(root=None, **HANDLER) as job:
         started(job)

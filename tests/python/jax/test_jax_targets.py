@@ -11,10 +11,10 @@ NO_LIBRARY = {"KILN_JAX_LIBRARY": "/nothing/libkiln_jax.so"}
 BUILTIN = "triton_kernel_call_ffi"
 
 
-@pytest.fixture
-def without_own(other_jax):
+@pytest.fixture(scope="module")
+def without_own(daemon, tmp_path_factory, make_jax):
     """A job whose jaxlib has the targets of a GPU's, with messages that keep what they are given, and that has not our library."""
-    with other_jax(**NO_LIBRARY) as job:
+    with make_jax(tmp_path_factory.mktemp("builtin"), daemon.root, **NO_LIBRARY) as job:
         job.value("use_builtin_targets('triton_kernel_call', 'triton_kernel_call_ffi')")
         yield job
 
@@ -34,6 +34,7 @@ def test_without_our_library_jaxlibs_ffi_target_gets_the_ptx(without_own):
     assert without_own.value(f"explain(lower({PROGRAM}, X))").startswith("scale: triton_kernel_call_ffi: not kiln_launch: this build of Kiln has no")
 
 
+@pytest.mark.slow
 def test_the_older_target_is_the_last_choice(other_jax):
     with other_jax(**NO_LIBRARY) as job:
         job.value("use_builtin_targets('triton_kernel_call')")
@@ -50,6 +51,7 @@ def test_a_target_that_is_known_to_be_bad_is_passed_over(other_jax):
         assert "before jaxlib 0.10.2" in job.value(f"explain(lower({PROGRAM}, X))")
 
 
+@pytest.mark.slow
 def test_a_jaxlib_without_an_ffi_is_said(other_jax):
     with other_jax() as job:
         job.value("use_builtin_targets('triton_kernel_call')")
@@ -77,6 +79,7 @@ def test_jaxlibs_targets_are_not_given_what_they_cannot_express(without_own, cal
     assert f"not {BUILTIN}: {obstacle}" in without_own.error(call)
 
 
+@pytest.mark.slow
 def test_the_call_and_the_environment_override_the_choice(jax, other_jax):
     jax.value("use_builtin_targets('triton_kernel_call', 'triton_kernel_call_ffi')")
     assert jax.value(CALL.format(f", launch_target={BUILTIN!r}"))["target"] == BUILTIN
@@ -93,6 +96,7 @@ def test_explain_has_a_line_for_each_call_and_none_for_other_custom_calls(jax):
     assert jax.value("explain(jax.jit(lambda x: x + 1).lower(X))") == ""
 
 
+@pytest.mark.slow
 def test_the_report_counts_calls_and_says_each_decision_once(other_jax):
     with other_jax() as job:
         assert job.value("report().calls") == {}
@@ -101,6 +105,7 @@ def test_the_report_counts_calls_and_says_each_decision_once(other_jax):
         assert "calls: " in job.value("str(report())")
 
 
+@pytest.mark.slow
 def test_the_target_is_registered_for_programs_from_elsewhere(jax, other_jax):
     jax.value("kiln.jax.register('cuda')")
     assert jax.value("[entry[0] for entry in __import__('jaxlib.xla_client').xla_client._custom_callback['CUDA']].count('kiln_launch')") == 1
@@ -108,12 +113,14 @@ def test_the_target_is_registered_for_programs_from_elsewhere(jax, other_jax):
         assert job.error("kiln.jax.register('cuda')").startswith("ValueError: kiln_launch cannot be registered with JAX: this build of Kiln has no")
 
 
+@pytest.mark.slow
 def test_importing_it_imports_neither_triton_nor_jax(other_jax):
     with other_jax() as job:
         script = "import sys, kiln.jax; print([name for name in ('jax', 'triton', 'google.protobuf') if name in sys.modules])"
         assert job.value(f"__import__('subprocess').check_output([sys.executable, '-c', {script!r}], text=True)") == "[]\n"
 
 
+@pytest.mark.slow
 def test_threads_that_lower_the_first_programs_register_the_target_once(other_jax):
     with other_jax() as job:
         job.value("names.update(registered=[], time=__import__('time'), futures=__import__('concurrent.futures').futures)")

@@ -68,12 +68,14 @@ def test_a_call_within_shard_map_is_lowered_once_for_all_devices(jax):
     assert call["results"] == ["tensor<256xf32>"]
 
 
+@pytest.mark.slow
 def test_a_call_within_pmap_is_lowered_once_for_all_devices(other_jax):
     with other_jax(XLA_FLAGS="--xla_force_host_platform_device_count=2") as job:
         call, = job.value(f"calls(jax.pmap({F}), jnp.stack([X, X]))")
         assert call["target"] == "kiln_launch" and call["results"] == ["tensor<256xf32>"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", JAX_VERSIONS)
 def test_what_all_devices_share_stands_beside_what_each_has(other_jax, version):
     program = """jax.shard_map(lambda x, y: call(kernels.add, x, y, n=256, BLOCK=256), mesh=jax.sharding.AbstractMesh((2,), ('devices',)),

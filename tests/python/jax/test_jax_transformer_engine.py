@@ -19,6 +19,7 @@ def engine(other_jax):
         yield job
 
 
+@pytest.mark.slow
 def test_the_environment_alone_has_the_daemon_compile_its_kernels(other_daemon, other_jax):
     signature = {"x": "*fp32", "rows": "*i32", "out": "*fp32", **dict.fromkeys(("stride", "hidden", "BLOCK"), "constexpr")}
     with other_daemon, other_jax(root=other_daemon.root, TRITON_CACHE_MANAGER="kiln.triton:CacheManager") as job:
@@ -35,6 +36,7 @@ def test_its_own_function_is_replaced_where_it_was_imported(engine):
     assert (call["target"], call["name"], call["grid_x"], call["parameters"]) == ("kiln_launch", "sort_chunks", 16, "aaa4")
 
 
+@pytest.mark.slow
 def test_an_output_that_the_caller_has_zeroed_is_aliased(engine):
     engine.value("kiln.jax.use_for('transformer_engine')")
     call, = engine.value(f"calls({PERMUTE}, {ARRAYS}, jnp.zeros((16, 48)))")
@@ -71,6 +73,7 @@ def began(job):
 RUN = "bool(jnp.array_equal(run(x, rows), x[::-1]))"
 
 
+@pytest.mark.slow
 def test_its_kernels_are_tuned_and_later_processes_have_their_times(running):
     with running("first") as job:
         began(job)
@@ -82,6 +85,7 @@ def test_its_kernels_are_tuned_and_later_processes_have_their_times(running):
         assert {name for name, _ in job.value("driver.seen()")} == {"sort_chunks_128"}
 
 
+@pytest.mark.slow
 def test_the_environment_tunes_its_calls_outside_of_programs(running):
     with running("job", KILN_JAX_TUNE="1") as job:
         assert began(job).value(RUN)
@@ -89,6 +93,7 @@ def test_the_environment_tunes_its_calls_outside_of_programs(running):
         assert "BLOCK: 128" in job.value("report().tuned[0]")
 
 
+@pytest.mark.slow
 def test_options_of_a_later_version_are_handed_on_with_all_others(engine):
     engine.value("names.update(given=[])")
     engine.value("setattr(te.sys.modules[te.NAMES[3]], 'triton_call_lowering', lambda *_, **options: given.append(options))")
