@@ -43,6 +43,7 @@ def test_every_hit_is_audited_when_nothing_else_is_to_be_done(first_daemon, requ
         assert "2 the same" in daemon.kiln("stats", "--table").out
 
 
+@pytest.mark.slow
 def test_a_source_file_that_was_edited_makes_no_binary_wrong(first_daemon, requests, tmp_path):
     """A worker's ptxas does not see it, so that not even the line table differs."""
     written = tmp_path / "kernel.py"

@@ -633,6 +633,7 @@ def test_closing_ends_calls_under_way(stopped):
     assert client.lookup(["0" * 64]) == [None]  # by a new connection
 
 
+@pytest.mark.slow
 def test_a_daemon_that_restarts_is_found_again(other_daemon):
     with other_daemon:
         client = kiln.Client(root=str(other_daemon.root))

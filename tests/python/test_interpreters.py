@@ -75,6 +75,7 @@ def interpreter(version):
     return next(runs, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", INTERPRETERS)
 def test_an_interpreter(version, tmp_path):
     python = interpreter(version)

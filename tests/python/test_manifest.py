@@ -383,6 +383,7 @@ def test_many_wait_while_the_daemon_restarts_and_one_warms(recorded, other_daemo
             assert (one.returncode, out) == (0, "complete: 3 of 3 kernels stored\n"), error
 
 
+@pytest.mark.slow
 def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_path):
     """It names the stored kernel that comes closest, and the line of the source that differs."""
     *requests, _ = objects(kiln("manifest", "show", recorded[0], "--json"))
@@ -439,6 +440,7 @@ def test_what_was_warmed_stays_when_room_is_made(recorded, kiln, other_daemon, t
         assert other.kiln("ls", "--json").objects() == []
 
 
+@pytest.mark.slow
 def test_a_daemon_writes_a_manifest_of_what_it_compiled(recorded, kiln, other_daemon, tmp_path):
     path, _ = recorded
     lines = kiln("manifest", "show", path, "--json").stdout.splitlines()

@@ -201,6 +201,7 @@ def test_only_the_binary_is_kept_where_triton_is_told_so(daemon, newest, tmp_pat
     assert {name.rpartition(".")[2] for name in job.files()} == {"cubin", "json", "source"}
 
 
+@pytest.mark.slow
 def test_the_fingerprint_is_the_daemons_and_is_remembered(daemon, python, tmp_path):
     with Job(tmp_path, python, daemon.root, XDG_CACHE_HOME=str(tmp_path / "own")) as job:
         first = job.run("fingerprint")
@@ -454,6 +455,7 @@ def build(driver, job, *signatures):
     return len((driver / "built").read_text()[len(before):].splitlines())
 
 
+@pytest.mark.slow
 def test_a_library_of_the_c_compiler_is_built_once(daemon, python, driver, tmp_path):
     launchers = (["*fp32", "i32"], ["*fp16", "i64", "i32"]) if "3.6.0" in str(python) else ()
     libraries = []
@@ -518,6 +520,7 @@ def test_without_a_daemon_the_c_compiler_does_it(newest, driver, tmp_path):
         assert "google.protobuf" not in job.run("state")["modules"]
 
 
+@pytest.mark.slow
 def test_without_the_client_the_c_compiler_runs(daemon, newest, driver, tmp_path):
     with building(tmp_path, newest, daemon.root, driver) as job:
         job.run("hide", module="kiln._plugin.launcher_cache")
@@ -745,6 +748,7 @@ def test_a_kernel_without_a_toolchain_is_tuned_by_triton(daemon, newest, tmp_pat
     assert [one["launched"] for one in got] == [one["launched"] for one in expected]
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_compile_leaves_nothing_behind(daemon, newest, tmp_path):
     """For whoever collects the garbage: with its frames, a module for each."""
     with Job(tmp_path, newest, daemon.root) as job:
@@ -1078,6 +1082,7 @@ def test_require_names_the_nearest_and_what_differs(other_daemon, newest, tmp_pa
     assert all(words in message for words in ("kiln record", "kiln warm")), message
 
 
+@pytest.mark.slow
 def test_require_fits_one_screen(other_daemon, newest, tmp_path):
     """A kernel with every option that Triton takes, which differs in all of them from what is stored."""
     options = {"num_stages": 5, "num_warps": 8, "maxnreg": 96, "enable_fp_fusion": False, "launch_pdl": True, "launch_cooperative_grid": True,

@@ -122,6 +122,7 @@ def test_what_a_program_could_miss_is_measured(empty, newest, tune, what):
     assert [other["report"]["timings_found"] for other in others] == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SPOILED)
 def test_what_are_no_times_is_measured_and_kept_anew(empty, newest, tune, what):
     stock = tune(newest, None)
@@ -156,6 +157,7 @@ def test_the_tuning_that_brings_the_plug_in_measures_one(empty, newest, tune):
     assert other["measured"] == 1 and (other["best"], other["times"]) == (stock["best"], stock["times"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [{"KILN_TUNINGS": "off"}, {"KILN_MODE": "off"}], ids=["tunings", "all"])
 def test_kept_tunings_can_be_turned_off(empty, newest, tune, setting):
     stock = tune(newest, None)

@@ -291,6 +291,7 @@ def compiler_of(name):
     return ptxas() if name.startswith("ptx") else CUDA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NATIVE_CASES)
 def test_ptx_and_cuda_compile_to_the_same_with_their_compiler_alone(native, name, tmp_path):
     daemon, answers = native

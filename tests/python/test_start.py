@@ -36,6 +36,7 @@ def test_a_stored_kernel_survives_a_restart(fresh, request_file):
         assert outcome(running, request_file) == "hit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, first", [("CURRENT", "hit"), ("MANIFEST", "compiled")])  # a lost CURRENT costs nothing
 def test_a_damaged_store_is_set_aside_and_nothing_is_deleted(fresh, request_file, name, first):
     with fresh as running:

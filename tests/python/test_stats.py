@@ -79,6 +79,7 @@ def test_what_was_done_for_a_job_is_told_and_survives_a_restart(other_daemon):
     assert table.startswith("Kiln\n  hit rate  50.0 % of 6 kernels in "), table
 
 
+@pytest.mark.slow
 def test_without_administration_users_see_their_own(other_daemon):
     with other_daemon:
         with kiln.Client(root=str(other_daemon.root)) as client:
@@ -166,6 +167,7 @@ def test_a_list_is_in_the_order_that_is_asked_for(daemon, tmp_path):
     assert first["name"] == "middle"
 
 
+@pytest.mark.slow
 def test_a_list_tells_four_products_apart(other_daemon, run_with_triton, tmp_path):
     products = ("matmul_64x64x32", "matmul_128x128x64", "matmul_128x256x64", "matmul_128x128x64_two_ctas")
     run_with_triton("lower.py", "--targets", "cuda:90", "--kernels", ",".join(products), "--out", tmp_path)

@@ -261,6 +261,7 @@ def test_a_file_that_does_not_work_is_named_with_the_reason(daemon, name, file, 
     assert answer.code == 1 and " is not used: " in answer.error, answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replace", [shutil.copyfile, lambda new, path: (shutil.copy(new, f"{path}.new"), os.rename(f"{path}.new", path))],
                          ids=["written over", "renamed over"])
 def test_a_replaced_ptxas_never_answers_for_the_old_one(daemon, place, tmp_path, replace):

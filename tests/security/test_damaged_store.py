@@ -87,6 +87,7 @@ def test_a_damaged_table_costs_what_it_holds(victim, generations, tmp_path):
         shutil.copytree(tmp_path / "whole", victim.root / "state" / "store")
 
 
+@pytest.mark.slow
 def test_a_removed_log_is_said(victim, generations):
     """The loss was silent."""
     files(victim, ".log")[-1].unlink()
@@ -117,6 +118,7 @@ def replace_by_directory(path):
     path.mkdir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [overwrite, os.unlink, replace_by_directory, lambda path: path.write_bytes(b"")],
                          ids=["overwritten", "removed", "a directory", "empty"])
 def test_a_bad_blob_file_is_a_miss_for_its_entries(victim, generations, attack):

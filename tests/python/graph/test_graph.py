@@ -272,6 +272,7 @@ def test_plans_of_one_segment_are_read_on_several_threads():
 # --- Random graphs ---
 
 
+@pytest.mark.slow
 def test_opencl_kernels_compute_what_numpy_does(client, runtime, device, put):
     kernels = 0
     for made in drawn(6, 8):

@@ -151,6 +151,7 @@ def test_compilers_that_do_not_exist_or_do_not_suit(segment):
     refused("sorting", lambda: segment.plan(TARGET, off=["sorting"]))
 
 
+@pytest.mark.slow
 def test_ten_thousand_operations_plan_in_bounded_time(segment):
     inputs = [segment.input(f"x{number}", "f32", [64, 64]) for number in range(4)]
     value = inputs[0]

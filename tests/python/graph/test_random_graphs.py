@@ -79,7 +79,8 @@ def run_on_host(made, **config):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(("count", "config"), [(25, {}), (10, {"barriers": "always"})], ids=["a-launch-each", "grid-barriers"])
+@pytest.mark.parametrize(("count", "config"), [
+    pytest.param(25, {}, id="a-launch-each"), pytest.param(10, {"barriers": "always"}, id="grid-barriers", marks=pytest.mark.slow)])
 def test_cuda_kernels_compute_what_numpy_does(count, config):
     """Compiled for the host, all in one source."""
     made = drawn(count, 15) + drawn(10, 6, around_attention=True)

@@ -61,6 +61,7 @@ def test_without_a_daemon_triton_compiles(other_jax):
         assert job.value("counted()") == {"compiled": 0, "found": 0, "local": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", JAX_VERSIONS)
 def test_every_supported_jax_lowers_for_both_vendors(other_jax, version):
     with other_jax(version) as job:

@@ -60,6 +60,7 @@ def test_a_jaxlib_without_an_ffi_is_said(other_jax):
         assert "has no FFI with states" in job.value(f"explain(lower({PROGRAM}, X))")
 
 
+@pytest.mark.slow
 def test_where_nothing_can_launch_the_error_says_why_of_each(other_jax):
     with other_jax(**NO_LIBRARY) as job:
         said = job.error(CALL.format(""))

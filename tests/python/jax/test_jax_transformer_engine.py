@@ -43,6 +43,7 @@ def test_an_output_that_the_caller_has_zeroed_is_aliased(engine):
     assert call["aliases"] == {"2": 0} and call["parameters"] == "aaaa4" and call["zeroed"] == "0"
 
 
+@pytest.mark.slow
 def test_an_autotuned_kernel_has_one_configuration_in_the_program(engine):
     engine.value("kiln.jax.use_for('transformer_engine')")
     call, = engine.value(f"calls({TUNED}, {ARRAYS})")
