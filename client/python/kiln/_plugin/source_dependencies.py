@@ -21,6 +21,7 @@ import operator
 import os
 import struct
 import sys
+import threading
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple, Type, Union
 
@@ -29,6 +30,8 @@ import triton.language as tl
 from triton.compiler.compiler import ASTSource, IRSource
 from triton.runtime import jit
 
+from kiln._plugin.attempt import attempt
+
 _FUNCTIONS_MAX = 1024
 _VALUES_MAX = 1 << 16
 _TEXTS_MAX = 1024
@@ -36,8 +39,8 @@ _PACKAGE = triton.__path__[0] + os.sep
 _JITCallable = getattr(jit, "JITCallable", jit.JITFunction)  # before 3.5 there is only one kind
 # Statements that Triton lowers, except those with blocks of their own.
 _PLAIN_STATEMENTS = (ast.Assert, ast.Expr, ast.Pass, ast.Return)
-# Nodes of a syntax tree that may contain names.
-_WITH_NAMES = (ast.expr, ast.stmt, ast.comprehension, ast.keyword, ast.arguments, ast.arg, ast.withitem)
+# Fields of a syntax tree without names.
+_NAMELESS = ("ctx", "op", "ops", "kind", "type_comment")
 
 
 # What a function of Triton's own has besides what every one has.
@@ -48,7 +51,7 @@ _OPERATORS = tuple(f"__{prefix}{name}__" for name in ("add", "sub", "mul", "matm
     "__setitem__", "__getattr__", "__getattribute__", "__iter__", "__next__", "__len__", "__contains__", "__call__", "__index__", "__enter__",
     "__exit__", "logical_and", "logical_or")
 
-# What no program changes, other than by putting something else in its place.
+# What no program changes, other than by putting something else in its place. Of functions _Members sees it.
 _LASTING = (float, tuple, tl.dtype, FunctionType, BuiltinFunctionType, type)
 
 
@@ -85,7 +88,7 @@ class _Walk:
         self._values = 0
         self._asked_for: Set[str] = set()  # names of all attributes
         self._added: Set[str] = set()  # attributes that the program has set on functions
-        self._tritons: "Dict[FunctionType, Tuple[Any, ...]]" = {}  # Triton's functions, with their parts
+        self._tritons: "Dict[int, Tuple[Any, Tuple[Any, ...]]]" = {}  # Triton's functions by id, with their parts
         self._lasts = True  # what is written changes only with _Members
 
     def written(self, source: Any) -> List[Any]:
@@ -130,14 +133,18 @@ class _Walk:
 
     def _members_of(self, names: Tuple[str, ...]) -> Any:
         """The members of these names of Triton's kinds of values. A program may have added them."""
-        if names not in self._members.written:
+        return self._once(names, lambda walk: [walk._member(name) for name in names])
+
+    def _once(self, what: Any, write: "Callable[[_Walk], Any]") -> Any:
+        """What is written of a thing of Triton's, which is the same for all kernels until the program changes it."""
+        if what not in self._members.written:
             apart = _Walk(self._members, self._name_in_key)
-            text = json.dumps([apart._member(name) for name in names])
+            text = json.dumps(write(apart))
             if not apart._lasts:
-                return [self._member(name) for name in names]
+                return write(self)
             self._members.functions.update(apart._tritons)
-            self._members.written[names] = (hashlib.sha256(text.encode()).hexdigest(), frozenset(apart._added))
-        written, added = self._members.written[names]
+            self._members.written[what] = (hashlib.sha256(text.encode()).hexdigest(), frozenset(apart._added))
+        written, added = self._members.written[what]
         self._added |= added
         return written
 
@@ -159,6 +166,8 @@ class _Walk:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return [kind.__name__, value]
+        if issubclass(kind, _JITCallable):
+            return self._jit(value)
         self._lasts &= kind in _LASTING
         if kind is float:
             return ["float", struct.pack(">d", value).hex()]
@@ -168,12 +177,8 @@ class _Walk:
             return ["constexpr", self._value(value.value)]
         if kind is tl.dtype:
             return ["dtype", value.name]
-        if issubclass(kind, _JITCallable):
-            return self._jit(value)
         if kind is FunctionType and _is_tritons(value.__globals__):
-            self._tritons[value] = _parts_of(value)
-            self._added.update(vars(value).keys() - _OF_A_FUNCTION)
-            return [self._place("function", value), self._behind(value)]
+            return self._once(id(value), lambda walk: walk._own_function(value))
         if kind is BuiltinFunctionType and value.__self__ is math:
             return ["math", value.__name__]
         if issubclass(kind, (enum.Enum, tl.PropagateNan)) and _is_known_class(kind):
@@ -185,10 +190,10 @@ class _Walk:
     def _jit(self, function: Any) -> Any:
         if type(function.fn) is not FunctionType:
             raise Unknown("it reaches a kernel that is not a function")
-        self._added.update(vars(function).keys() - vars(tl.cdiv).keys())
         if _is_tritons(function.fn.__globals__):
-            return [self._place("jit", function.fn), type(function).__name__, bool(getattr(function, "noinline", False)),
-                    getattr(function, "src", "")]
+            return self._once(id(function), lambda walk: walk._own_jit(function))
+        self._lasts = False
+        self._added.update(vars(function).keys() - vars(tl.cdiv).keys())
         if type(function) is not jit.JITFunction:
             raise Unknown("it reaches a function that Triton calls")
         if id(function) not in self._numbers:
@@ -197,6 +202,18 @@ class _Walk:
             self._numbers[id(function)] = len(self._functions)
             self._functions.append(function)
         return ["function", self._numbers[id(function)]]
+
+    def _own_function(self, function: FunctionType) -> Any:
+        self._tritons[id(function)] = function, _parts_of(function)
+        self._added.update(vars(function).keys() - _OF_A_FUNCTION)
+        return [self._place("function", function), self._behind(function)]
+
+    def _own_jit(self, function: Any) -> Any:
+        self._tritons[id(function)] = function, _parts_of(function)
+        self._tritons[id(function.fn)] = function.fn, _parts_of(function.fn)
+        self._added.update(vars(function).keys() - vars(tl.cdiv).keys())
+        return [self._place("jit", function.fn), type(function).__name__, bool(getattr(function, "noinline", False)),
+                getattr(function, "src", "")]
 
     def _place(self, what: str, function: FunctionType) -> Any:
         """The place of one of Triton's own functions. The fingerprint covers its text, but it may wrap a function that it was given."""
@@ -222,26 +239,32 @@ class _Walk:
 
 
 class _Members:
-    """What Triton's kinds of values have by each name, written down once: most of it is the same for all kernels."""
+    """What Triton's kinds of values have by each name, and Triton's functions by id, written down once: most of it is the same for
+    all kernels."""
 
     def __init__(self) -> None:
-        self.written: "Dict[Tuple[str, ...], Tuple[str, FrozenSet[str]]]" = {}  # and what the program has set on them
-        self.functions: "Dict[FunctionType, Tuple[Any, ...]]" = {}  # that were written down, with their parts
+        self.written: "Dict[Any, Tuple[str, FrozenSet[str]]]" = {}  # and what the program has set on them
+        self.functions: "Dict[int, Tuple[Any, Tuple[Any, ...]]]" = {}  # that were written down, with their parts
         self._held = _held_by_kinds()
 
     def are_current(self) -> bool:
         """Whether the program has changed none of them since."""
         now = _held_by_kinds()
+        functions = list(self.functions.values())  # another thread may add some
         return (len(now) == len(self._held) and all(map(operator.is_, now, self._held))
-                and all(map(operator.is_, itertools.chain(*map(_parts_of, self.functions)), itertools.chain(*self.functions.values()))))
+                and all(map(operator.is_, itertools.chain.from_iterable(_parts_of(one) for one, _ in functions),
+                            itertools.chain.from_iterable(parts for _, parts in functions))))
 
 
 _members: "Optional[_Members]" = None
 
 
-def _parts_of(function: FunctionType) -> Tuple[Any, ...]:
+def _parts_of(function: Any) -> Tuple[Any, ...]:
     """What a program may exchange of a function. Of its attributes only how many there are."""
-    return len(vars(function)), function.__code__, function.__defaults__, function.__kwdefaults__
+    own = vars(function)
+    if type(function) is FunctionType:
+        return len(own), function.__code__, function.__defaults__, function.__kwdefaults__
+    return len(own), type(function), function.fn, own.get("noinline"), own.get("_src", own.get("src"))
 
 
 def _current_members() -> _Members:
@@ -340,14 +363,39 @@ class _Names(NamedTuple):
     members: Tuple[str, ...]
 
 
-@functools.lru_cache(maxsize=_TEXTS_MAX)
-def _names_in(text: str) -> _Names:
-    function, = ast.parse(text).body
-    if not isinstance(function, ast.FunctionDef):
-        raise Unknown("it is not a function")
-    visitor = _Visitor()
-    visitor.visit_kernel(function)
-    return _Names(tuple(visitor.chains), tuple(visitor.members))
+_names: Dict[str, _Names] = {}  # by text
+_parsing = threading.RLock()  # in Python before 3.11.5 two threads that parse may fail (SystemError)
+
+
+def _names_in(text: str, tree: "Optional[ast.Module]" = None) -> _Names:
+    names = _names.get(text)
+    if names is None:
+        with _parsing:
+            tree = tree or ast.parse(text)
+        function, = tree.body
+        if not isinstance(function, ast.FunctionDef):
+            raise Unknown("it is not a function")
+        visitor = _Visitor()
+        visitor.visit_kernel(function)
+        if len(_names) >= _TEXTS_MAX:
+            _names.clear()
+        names = _names[text] = _Names(tuple(visitor.chains), tuple(visitor.members))
+    return names
+
+
+def _note_parsed() -> None:
+    """Triton parses a text for its own key before it asks for a kernel. The names in it are noted then: to parse it again takes as long."""
+    parse = _JITCallable.parse
+
+    @functools.wraps(parse)
+    def parse_and_note(function: Any) -> Any:
+        with _parsing:
+            tree = parse(function)
+        with attempt("to note the names in a function", (Unknown,)):
+            _names_in(function.src, tree)
+        return tree
+
+    _JITCallable.parse = parse_and_note
 
 
 class _Visitor:
@@ -370,17 +418,17 @@ class _Visitor:
         self._visit_all(node.body)
 
     def visit(self, node: ast.AST) -> None:
-        visit = getattr(self, _VISITS.get(type(node), ""), None)
+        visit = _VISITS.get(type(node))
         if visit is not None:
-            visit(node)
+            visit(self, node)
             return
         if isinstance(node, ast.stmt) and not isinstance(node, _PLAIN_STATEMENTS):
             raise Unknown(f"it has a statement that Triton does not lower ({type(node).__name__})")
         for name in node._fields:
-            inside = getattr(node, name, None)
+            inside = None if name in _NAMELESS else getattr(node, name, None)
             if isinstance(inside, list):
-                self._visit_all(one for one in inside if isinstance(one, _WITH_NAMES))
-            elif isinstance(inside, _WITH_NAMES):
+                self._visit_all(one for one in inside if isinstance(one, ast.AST))
+            elif isinstance(inside, ast.AST):
                 self.visit(inside)
 
     def _visit_all(self, nodes: "Iterable[ast.AST]") -> None:
@@ -476,8 +524,10 @@ class _Visitor:
             raise Unknown("it asks whether two values are one object")
 
 
-_VISITS: "Dict[Type[ast.AST], str]" = {
-    ast.Name: "_visit_name", ast.Attribute: "_visit_name",
-    **{kind: f"visit_{kind.__name__}" for kind in (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.While, ast.With, ast.ListComp, ast.Compare,
-                                                  ast.NamedExpr)}
+_VISITS: "Dict[Type[ast.AST], Callable[[_Visitor, Any], None]]" = {
+    ast.Name: _Visitor._visit_name, ast.Attribute: _Visitor._visit_name, ast.Constant: lambda _, __: None,
+    **{kind: getattr(_Visitor, f"visit_{kind.__name__}") for kind in (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.While, ast.With,
+                                                                     ast.ListComp, ast.Compare, ast.NamedExpr)}
 }
+
+_note_parsed()
