@@ -8,6 +8,8 @@ import re
 import resource
 import signal
 import sys
+import threading
+import time
 import types
 
 import pytest
@@ -217,6 +219,28 @@ def broken_off():
     """The tuning that this thread compiles ahead of has been broken off."""
     with autotune_prefetch.turn(types.SimpleNamespace(is_broken_off=True), contextlib.nullcontext()):
         yield
+
+
+def test_a_kernel_that_is_to_be_lowered_has_its_turn_before_an_answer():
+    order, turn = [], autotune_prefetch.Turns(1)
+
+    def work(name):
+        with autotune_prefetch.turn(types.SimpleNamespace(check=lambda: None), turn):
+            order.append(f"{name} lowers")
+            while name == "first" and len(turn._waiting) < 2:
+                time.sleep(0.001)
+            autotune_prefetch.end_turn()
+            autotune_prefetch.let_others_lower()
+            order.append(f"{name} ends")
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("first", "second", "third")]
+    for place, thread in enumerate(threads):
+        thread.start()
+        while not order or place == 1 and not turn._waiting:
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order[:3] == ["first lowers", "second lowers", "third lowers"] and len(order) == 6
 
 
 def test_the_calls_of_a_tuning_that_was_broken_off_are_not_told_of(broken_off, caplog):

@@ -101,6 +101,14 @@ def test_calls_outside_jit_look_for_times_once(running):
 # --- Tuning ----------------------------------------------------------------------------------------------------------
 
 
+def test_the_largest_configuration_is_lowered_first_and_answers_wait_for_the_others(other_daemon, other_jax):
+    with other_daemon as own, other_jax(root=own.root, **HANDLER) as job:
+        names = [f"tiled_{rows}" for rows in (32, 16, 8)]
+        order = started(job).value(f"order_of_work(lambda: kiln.jax.tune({TILED}, X.reshape(8, 32)))")
+        assert order[:3] == [f"lower {name}" for name in names], "the user's order is the other one"
+        assert sorted(order[3:]) == sorted(f"take {name}" for name in names)
+
+
 def test_tune_finds_the_fastest_and_later_programs_have_it(other_daemon, other_jax):
     with other_daemon:
         with other_jax(root=other_daemon.root, **HANDLER) as job:

@@ -10,6 +10,7 @@ import json
 import os
 import struct
 import sys
+import time
 import traceback
 import types
 import zlib
@@ -125,6 +126,27 @@ def specializations(function):
     finally:
         _lowering.specialized = stock
     return len(seen)
+
+
+def order_of_work(function):
+    """Of the kernels that are compiled while the function runs: when each is lowered, which takes a while, and when its answer is taken.
+    One is lowered at a time, so that the order is always the same."""
+    from kiln._plugin import autotune, pipeline, source_dependencies
+    from triton.compiler import ASTSource
+    lower, answer, at_once, seen = ASTSource.make_ir, pipeline._answer, autotune._LOWERED_AT_ONCE, []
+
+    def slowly(source, *arguments, **more):
+        seen.append(f"lower {source_dependencies._symbol(source)}")
+        time.sleep(0.05)
+        return lower(source, *arguments, **more)
+
+    ASTSource.make_ir, autotune._LOWERED_AT_ONCE = slowly, 1
+    pipeline._answer = lambda artifact, *more: seen.append(f"take {artifact.metadata.name}") or answer(artifact, *more)
+    try:
+        function()
+    finally:
+        ASTSource.make_ir, pipeline._answer, autotune._LOWERED_AT_ONCE = lower, answer, at_once
+    return seen
 
 
 def counted():

@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Callable, List, Mapping, Optional, Set, Type
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Set, Type
 
 from triton import knobs
 
@@ -32,7 +32,7 @@ from kiln._plugin.settings import Settings
 from kiln._signals import from_handler
 
 THREADS_MAX = 32
-# Kernels that are lowered at a time: one, and one more while the first waits for the daemon's answer.
+# Kernels that are lowered at a time: one, and one more while the first waits for the daemon's answer. The very first is lowered alone.
 _LOWERED_AT_ONCE = 2
 _CANCEL_PAUSE_S = 0.01
 _may_have_missed_one = True
@@ -151,7 +151,7 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
     try:
         with ThreadPoolExecutor(threads, "kiln-autotune") as pool, AsyncCompileMode(turns := InTurns(pool), ignore_errors=True), turns:
             # The largest first: the last to begin keeps the tuning waiting.
-            for config in sorted(configs, key=_work_of, reverse=True):
+            for config in sorted(configs, key=lambda one: work_of(one.kwargs.values(), one.num_warps), reverse=True):
                 tuner.fn.warmup(*arguments, **keywords, **config.all_kwargs())
             # AsyncCompileMode waits too, but an interrupt of its wait leaves kernels in Triton that never come.
             wait(turns.begun)
@@ -160,10 +160,9 @@ def _compile_ahead(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], co
         active_mode.set(None)  # an interrupt during its wait leaves it set
 
 
-def _work_of(config: Any) -> float:
+def work_of(constants: Iterable[Any], num_warps: int) -> float:
     """A measure of the compile time: the work of one thread of the kernel, which is unrolled."""
-    sizes = (value for value in config.kwargs.values() if isinstance(value, int) and value > 1)
-    return float(math.prod(sizes) / config.num_warps)
+    return float(math.prod(value for value in constants if isinstance(value, int) and value > 1) / num_warps)
 
 
 class InTurns:
@@ -171,7 +170,8 @@ class InTurns:
     Once the daemon declines a piece, no further piece begins.
 
     Lowering is Python and holds the interpreter's lock. In turns, the daemon compiles the first kernel while the second is
-    lowered; begun together, all kernels would be lowered before the first is sent.
+    lowered; begun together, all kernels would be lowered before the first is sent. An answer waits until the kernels that wait for
+    their turn are lowered: the daemon has the last of them sooner.
 
     As a context it ends the work on an interrupt (Ctrl-C, or an exception of a signal's handler): no piece begins, calls are
     cancelled, and lowering under way is waited for. begun: a future for each piece.
@@ -180,7 +180,7 @@ class InTurns:
     def __init__(self, pool: Any) -> None:
         self.begun: List[Any] = []
         self._pool = pool
-        self._free = threading.Semaphore(_LOWERED_AT_ONCE)
+        self._free = autotune_prefetch.Turns(_LOWERED_AT_ONCE)
         self._has_declined = False
         self.is_broken_off = False
         self._threads: Set[int] = set()

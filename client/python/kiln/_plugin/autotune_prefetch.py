@@ -1,10 +1,38 @@
 """The state of a thread that compiles ahead of an Autotuner. autotune.py starts the threads."""
 
+import collections
 import contextlib
 import threading
-from typing import Any, Iterator
+from typing import Any, Deque, Iterator
 
 _here = threading.local()
+
+
+class Turns:
+    """A semaphore that threads get in the order in which they ask for it. The first has it alone, later ones `at_once`."""
+
+    def __init__(self, at_once: int) -> None:
+        self._mutex = threading.Lock()
+        self._free, self._later = 1, at_once - 1
+        self._waiting: "Deque[threading.Lock]" = collections.deque()
+
+    def __enter__(self) -> None:
+        mine = threading.Lock()
+        with self._mutex:
+            if self._free:
+                self._free -= 1
+                return
+            mine.acquire()
+            self._waiting.append(mine)
+        mine.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._free += 1 + self._later
+            self._later = 0
+            while self._free and self._waiting:
+                self._free -= 1
+                self._waiting.popleft().release()
 
 
 def is_ahead() -> bool:
@@ -24,12 +52,19 @@ def end_turn() -> None:
         _here.turns.check()
 
 
+def let_others_lower() -> None:
+    """Waits for the turns of threads that have asked for one, so that their kernels reach the daemon before this one's answer is taken in."""
+    if is_ahead():
+        with _here.free:
+            pass
+
+
 @contextlib.contextmanager
 def turn(turns: Any, free: "contextlib.AbstractContextManager[Any]") -> Iterator[None]:
     """Marks this thread as compiling ahead while the block lasts, and holds `free` until end_turn()."""
     try:
         with contextlib.ExitStack() as _here.turn:
-            _here.turns = turns
+            _here.turns, _here.free = turns, free
             _here.turn.enter_context(free)
             yield
     finally:

@@ -104,6 +104,7 @@ class Pipeline:
                 recording = manifest.Recording(dataclasses.replace(request, options=said), other_targets.same_ir_targets(source, backend, said))
             autotune_prefetch.end_turn()
             artifact = service(self._settings).compile(request)
+            autotune_prefetch.let_others_lower()
             if recording is not None:
                 known = recording._replace(compile_seconds=artifact.provenance.compile_seconds)
                 recording = None

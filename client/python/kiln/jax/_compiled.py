@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import json
-import math
 import re
 import threading
 from dataclasses import dataclass
@@ -90,9 +89,10 @@ def compiled_together(wanted: "Sequence[Specialization]") -> "List[Any]":
     """For each a Compiled, or the exception that its compile raised. The daemon compiles them side by side; what it does not give is
     compiled here, side by side as well."""
     from concurrent.futures import ThreadPoolExecutor, wait
-    from kiln._plugin.autotune import THREADS_MAX, InTurns
+    from kiln._plugin.autotune import THREADS_MAX, InTurns, work_of
     tried: Dict[Any, Any] = {}
-    missing = sorted({one.identity: one for one in wanted if one.identity not in _kernels}.values(), key=_work_of, reverse=True)
+    missing = sorted({one.identity: one for one in wanted if one.identity not in _kernels}.values(),
+                     key=lambda one: work_of(one.source.constants.values(), one.options.num_warps), reverse=True)
     if len(missing) > 1:
         with ThreadPoolExecutor(min(len(missing), THREADS_MAX), "kiln-jax") as pool:
             # Not one request for all: lowering holds the interpreter's lock, and the first would wait for the last to be lowered.
@@ -104,12 +104,6 @@ def compiled_together(wanted: "Sequence[Specialization]") -> "List[Any]":
             missing = [one for one in missing if one.identity not in _kernels]
             tried.update(zip((one.identity for one in missing), pool.map(_tried, missing)))
     return [tried.get(one.identity) or _tried(one) for one in wanted]
-
-
-def _work_of(wanted: Specialization) -> float:
-    """A measure of the compile time, as autotune.py has it. What takes longest begins first."""
-    sizes = (one for one in wanted.source.constants.values() if type(one) is int and one > 1)
-    return math.prod(sizes) / float(wanted.options.num_warps)
 
 
 def _tried(wanted: Specialization) -> Any:
