@@ -64,11 +64,22 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
     cache_dir: str  # Triton's
 
     def __init__(self, key: str, *arguments: Any, **more: Any) -> None:
-        super().__init__(key, *arguments, **more)
+        self.key = key
         # False for caches that dump or override, and for arguments that a later Triton may add.
         self._is_ordinary = not any((*arguments, *more.values()))
         self._made: Dict[str, Any] = {}
         self._own_key = b""
+        self._has_folder = not self._is_ordinary or knobs is None or os.path.exists(os.path.join(knobs.cache.dir or "", key))
+        if self._has_folder:
+            super().__init__(key, *arguments, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        """What Triton sets when it makes a kernel's folder. It makes one for each kernel that it looks for; here one that is asked for."""
+        if name not in ("cache_dir", "lock_path") or self._has_folder:
+            raise AttributeError(name)
+        super().__init__(self.key)
+        self._has_folder = True
+        return getattr(self, name)
 
     def put(self, data: Any, filename: str, *arguments: Any, **more: Any) -> str:
         """Also keeps the data for put_group(): until then another process may have replaced the files."""
@@ -85,7 +96,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         if self._is_ordinary and _HAS_HOOK and _settings.mode != "off":
             _join_tuning(caller)
         is_recorded = _settings.mode == "record"
-        found: Optional[Dict[str, str]] = None if is_recorded else super().get_group(filename)
+        found: Optional[Dict[str, str]] = super().get_group(filename) if self._has_folder and not is_recorded else None
         if found or not self._is_ordinary:
             return found
         try:

@@ -91,13 +91,15 @@ def test_every_supported_triton_gives_the_kernels_of_a_pytorch_program(other_jax
 def test_a_kernel_that_the_daemon_has_is_found_without_files_of_triton(other_jax, tmp_path):
     calls = ["lowered_call(kernels.add, X, X, n=200, BLOCK=512, capability=90)",
              "lowered_call(kernels.add, X, X, n=200, BLOCK=512, platform='rocm', capability='gfx942')"]
+    another = "lowered_call(kernels.scale, X, 256, 2.0, BLOCK=256)"
     with other_jax(folder="first") as job:
-        expected = list(map(job.value, calls))
+        *expected, _ = map(job.value, [*calls, another])
     with other_jax(folder="second") as job:
         assert list(map(job.value, calls)) == expected
-        assert job.value("kiln.report().hits") == {"own": 2}
-    made, found = (sorted(path.suffix for path in (tmp_path / folder / "triton").rglob("*.*")) for folder in ("first", "second"))
-    assert {".cubin", ".hsaco"} <= set(made) and not {".cubin", ".hsaco", ".ttir"} & set(found)
+        assert job.value(f"parses('scale', lambda: {another})") == 1, "Triton does, for its own key"
+        assert job.value("kiln.report().hits") == {"own": 3}
+    assert {".cubin", ".hsaco"} <= {path.suffix for path in (tmp_path / "first" / "triton").rglob("*.*")}
+    assert not (tmp_path / "second" / "triton").exists(), "a folder was made for a kernel that was found"
 
 
 # --- Decorators ------------------------------------------------------------------------------------------------------

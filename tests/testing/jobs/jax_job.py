@@ -4,6 +4,7 @@ error. What expressions use: JAX, `kernels` (jax_kernels.py), kiln.jax, and the 
     <toolchain>/bin/python jax_job.py
 """
 
+import ast
 import ctypes
 import dataclasses
 import json
@@ -147,6 +148,17 @@ def order_of_work(function):
     finally:
         ASTSource.make_ir, pipeline._answer, autotune._LOWERED_AT_ONCE = lower, answer, at_once
     return seen
+
+
+def parses(name, function):
+    """How often the text of the function of that name is parsed while the other one runs."""
+    parse, texts = ast.parse, []
+    ast.parse = lambda text, *more, **named: texts.append(text) or parse(text, *more, **named)
+    try:
+        function()
+    finally:
+        ast.parse = parse
+    return sum(text.startswith(f"def {name}(") for text in texts)
 
 
 def counted():

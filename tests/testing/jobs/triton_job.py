@@ -425,20 +425,22 @@ class Odd:
 
 def compile_counting_folders(kernel, target, remove=False):
     """How many Triton removes on the way. remove: so does somebody else, with all that is in the cache."""
-    remove_folders, lower = os.removedirs, triton.compiler.ASTSource.make_ir
-    removed = []
+    remove_folders, manager_class = os.removedirs, knobs.cache.manager_class
+    put, removed = manager_class.put, []
 
     def counted(path):
         removed.append(path)
         remove_folders(path)
 
-    def after_removal(*arguments, **more):
-        shutil.rmtree(knobs.cache.dir)
-        return lower(*arguments, **more)
+    def after_removal(manager, data, filename, **more):
+        if filename.endswith(".source"):
+            assert manager.cache_dir  # has been made
+            shutil.rmtree(knobs.cache.dir)
+        return put(manager, data, filename, **more)
 
     os.removedirs = counted
     if remove:
-        triton.compiler.ASTSource.make_ir = after_removal
+        manager_class.put = after_removal
     return {**compile_kernel(kernel, target), "removed": len(removed)}
 
 
