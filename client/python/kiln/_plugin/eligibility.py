@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 from types import FunctionType
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Tuple
 
 from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
@@ -37,6 +37,9 @@ _VENDORS = {"cuda": "nvidia", "hip": "amd"}
 _OF_TARGET = ("arch", "base_arch", "warp_size", "backend_name")
 _COMPUTED_FROM_TARGET = ("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes", "max_num_imprecise_acc_default",
                          "allowed_dot_input_precisions")
+
+# By vendors: the environment, and what the program has set of knobs, with which none of these kept a compile local.
+_passed: Dict[Tuple[str, ...], Any] = {}
 
 # Always in a request: their defaults differ between backends, or depend on the environment or the hardware.
 _ALWAYS_RECORDED = frozenset({"num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "ptx_options"})
@@ -78,10 +81,15 @@ def _is_tritons(stage: Any, backend: Any, options: Any) -> bool:
 def check_switches(*vendors: str) -> None:
     """Raises NotExpressible if a switch, or what the program has changed of Triton's backends, keeps every compile local. Without
     vendors, checks those of all."""
+    vendors = vendors or tuple(_VENDORS.values())
     _check_variables()
-    _check_knobs(knobs.compilation)
-    for vendor in vendors or _VENDORS.values():
-        _check_knobs(getattr(knobs, vendor))
+    groups = [knobs.compilation, *(getattr(knobs, vendor) for vendor in vendors)]
+    settings = (dict(getattr(os.environ, "_data", os.environ)), [dict(vars(group)) for group in groups])
+    if _passed.get(vendors) != settings:
+        for group in groups:
+            _check_knobs(group)
+        _passed[vendors] = settings
+    for vendor in vendors:
         if vendor in backends:
             _check_backend(vendor, backends[vendor].compiler)
 

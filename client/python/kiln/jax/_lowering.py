@@ -1,5 +1,6 @@
 """From a plan to the custom call of a program."""
 
+import itertools
 import os
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
@@ -13,6 +14,8 @@ from kiln.jax._specialization import Specialization, check_globals, pipeline_key
 # The launches of calls that were lowered before, by all that decides them. A program is often lowered again with the same calls.
 _launches: "Dict[Tuple[Any, ...], Launch]" = {}
 _LAUNCHES_MAX = 4096
+_numbers = itertools.count()
+_surrounded: "Tuple[Any, int]" = (None, next(_numbers))
 
 
 def lower(platform: "str | None") -> Callable[..., Any]:
@@ -53,11 +56,17 @@ def _launch(plan: Plan, way: Way, target: Any, platform: str) -> Launch:
 
 
 def _surroundings() -> int:
-    """What of the process decides a kernel, beside the call: the environment, Triton's settings, and what a hook adds to Triton's key."""
+    """A number for what of the process decides a kernel, beside the call: the environment, Triton's settings, and what a hook adds to
+    Triton's key."""
+    global _surrounded
     from triton import knobs
-    environment = getattr(os.environ, "_data", os.environ)  # not decoded, a tenth of the time
-    settings = [(name, vars(group)) for name, group in vars(knobs).items() if isinstance(group, knobs.base_knobs)]
-    return hash((frozenset(environment.items()), repr(settings), pipeline_key()))
+    environment = dict(getattr(os.environ, "_data", os.environ))  # not decoded, a tenth of the time
+    settings = [dict(vars(group)) for group in vars(knobs).values() if isinstance(group, knobs.base_knobs)]
+    now = (environment, settings, pipeline_key())
+    before = _surrounded
+    if now != before[0]:
+        _surrounded = before = (now, next(_numbers))
+    return before[1]
 
 
 def specialization_of(plan: Plan, way: Way, target: Any) -> Specialization:
