@@ -9,17 +9,30 @@ namespace {
 
 struct FreeContext {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
+
+// One context per thread: making one asks the processor what it is, which takes microseconds on a
+// virtual machine. That is longer than a small frame takes.
+ZSTD_CCtx* CompressionContext() {
+  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
+  return context.get();
+}
+
+ZSTD_DCtx* DecompressionContext() {
+  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
+  return context.get();
+}
 
 }  // namespace
 
 absl::StatusOr<std::string> CompressFrame(std::string_view content) {
-  const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  ZSTD_CCtx* const context = CompressionContext();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
   const size_t bytes_max = ZSTD_compressBound(content.size());
   const auto frame = std::make_unique_for_overwrite<char[]>(bytes_max);
   const size_t size =
-      ZSTD_compress2(context.get(), frame.get(), bytes_max, content.data(), content.size());
+      ZSTD_compress2(context, frame.get(), bytes_max, content.data(), content.size());
   if (ZSTD_isError(size) != 0) return Internal("zstd: {}", ZSTD_getErrorName(size));
   return std::string(frame.get(), size);
 }
@@ -30,7 +43,8 @@ absl::StatusOr<std::string> DecompressFrame(std::string_view frame, size_t bytes
     return DataLoss("a compressed part is damaged: it does not say its size, or is too large");
   }
   std::string content(size, '\0');
-  const size_t got = ZSTD_decompress(content.data(), content.size(), frame.data(), frame.size());
+  const size_t got = ZSTD_decompressDCtx(DecompressionContext(), content.data(), content.size(),
+                                         frame.data(), frame.size());
   if (ZSTD_isError(got) != 0 || got != size) {
     return DataLoss("a compressed part is damaged: it does not decompress");
   }
