@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/graph/c_api/kiln_graph.h"
+#include "client/graph/compile/kernel_plan.h"
 #include "client/graph/run/bound_plan.h"
-#include "client/graph/run/kernel_plan.h"
 #include "client/graph/run/memory_layout.h"
 #include "client/graph/segment/segment.h"
 

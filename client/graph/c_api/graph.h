@@ -192,26 +192,15 @@ class Plan {
   [[nodiscard]] static absl::StatusOr<Plan> Make(const Segment& segment, const std::string& target,
                                                  const PlanOptions& options = {}) {
     if (!segment.status().ok()) return segment.status();
-    kiln_graph_plan_options given{};
-    given.size = sizeof given;
+    kiln_graph_plan_options given = InC(options);
     given.target = target.c_str();
-    if (!options.compilers.empty()) given.compilers = options.compilers.c_str();
-    if (!options.forced.empty()) given.forced = options.forced.c_str();
-    if (!options.off.empty()) given.off = options.off.c_str();
-    given.no_fusion = options.fuses ? 0 : 1;
-    given.keeps_small_sections = options.keeps_small_sections ? 1 : 0;
-    given.fast_math = options.fast_math ? 1 : 0;
-    given.no_splits = options.splits_ranges ? 0 : 1;
-    given.takes_views = options.takes_views ? 1 : 0;
-    if (!options.barriers.empty()) given.barriers = options.barriers.c_str();
-    given.log = options.log;
-    given.log_data = options.log_data;
     kiln_graph_plan* opened = nullptr;
     const auto code = kiln_graph_plan_open(segment.get(), &given, &opened);
     if (code != KILN_GRAPH_OK) return StatusOf(code);
-    return Plan(opened);
+    return Plan(opened, target);
   }
 
+  const std::string& target() const { return target_; }
   // What was fused, what not, and why.
   [[nodiscard]] absl::StatusOr<std::string> Explain() const {
     const char* text = "";
@@ -319,9 +308,26 @@ class Plan {
   kiln_graph_plan* get() const { return handle_.get(); }
 
  private:
+  friend class Plans;
   class Batch;
 
-  explicit Plan(kiln_graph_plan* opened) : handle_(opened) {}
+  Plan(kiln_graph_plan* opened, std::string target) : target_(std::move(target)), handle_(opened) {}
+  static kiln_graph_plan_options InC(const PlanOptions& options) {
+    kiln_graph_plan_options given{};
+    given.size = sizeof given;
+    if (!options.compilers.empty()) given.compilers = options.compilers.c_str();
+    if (!options.forced.empty()) given.forced = options.forced.c_str();
+    if (!options.off.empty()) given.off = options.off.c_str();
+    given.no_fusion = options.fuses ? 0 : 1;
+    given.keeps_small_sections = options.keeps_small_sections ? 1 : 0;
+    given.fast_math = options.fast_math ? 1 : 0;
+    given.no_splits = options.splits_ranges ? 0 : 1;
+    given.takes_views = options.takes_views ? 1 : 0;
+    if (!options.barriers.empty()) given.barriers = options.barriers.c_str();
+    given.log = options.log;
+    given.log_data = options.log_data;
+    return given;
+  }
   // Zeroes where there is no such number.
   template <typename Struct, typename... Numbers>
   Struct Get(auto get_struct, Numbers... numbers) const {
@@ -331,8 +337,111 @@ class Plan {
     return out;
   }
 
+  std::string target_;
   std::unique_ptr<kiln_graph_plan, Closing<kiln_graph_plan_close>> handle_;
   std::map<uint32_t, std::string> responses_;  // serialized, by kernel
+};
+
+// A segment's kernels for several targets: a plan for each that can have one. One thread at a time.
+//
+//   auto plans = kiln::graph::Plans::Make(segment, {"cuda:80", "cuda:90", "hip:gfx942"});
+//   auto compiled = plans->Compile(*client);
+//   auto bound = plans->Bind(runtime, /*device=*/0);
+class Plans {
+ public:
+  struct Refusal {
+    std::string target;
+    std::string why;
+  };
+
+  // A target that none of the compilers makes code for is refused. INVALID_ARGUMENT: a target that
+  // is none, or is named twice; all are refused, each with its reason.
+  [[nodiscard]] static absl::StatusOr<Plans> Make(const Segment& segment,
+                                                  const std::vector<std::string>& targets,
+                                                  const PlanOptions& options = {}) {
+    if (!segment.status().ok()) return segment.status();
+    const kiln_graph_plan_options given = Plan::InC(options);
+    std::vector<const char*> names;
+    for (const std::string& target : targets) names.push_back(target.c_str());
+    std::vector<kiln_graph_plan*> opened(targets.size());
+    std::vector<const char*> refusals(targets.size());
+    const auto code =
+        kiln_graph_plans_open(segment.get(), &given, names.data(),
+                              static_cast<uint32_t>(names.size()), opened.data(), refusals.data());
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    Plans made;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (opened[i] != nullptr) {
+        made.plans_.push_back(Plan(opened[i], targets[i]));
+      } else {
+        made.refusals_.push_back({targets[i], refusals[i]});
+      }
+    }
+    return made;
+  }
+
+  std::vector<Plan>& plans() { return plans_; }  // in the order of the targets
+  const std::vector<Plan>& plans() const { return plans_; }
+  const std::vector<Refusal>& refusals() const { return refusals_; }
+
+  // Each plan's Explain, behind a line with its target, and a line for each refusal.
+  [[nodiscard]] absl::StatusOr<std::string> Explain() const {
+    std::string text;
+    for (const Plan& plan : plans_) {
+      const absl::StatusOr<std::string> explained = plan.Explain();
+      if (!explained.ok()) return explained.status();
+      text += "for " + plan.target() + "\n" + *explained;
+    }
+    for (const Refusal& each : refusals_) text += "not for " + each.target + ": " + each.why + "\n";
+    return text;
+  }
+  // Writes the requests of all plans to one file, which `kiln warm` takes.
+  [[nodiscard]] absl::Status WriteManifest(const std::string& path) const {
+    const std::vector<kiln_graph_plan*> all = Handles();
+    return StatusOf(kiln_graph_plans_write_manifest(all.data(), static_cast<uint32_t>(all.size()),
+                                                    path.c_str()));
+  }
+
+  // Called for each kernel of a plan that is there, or failed for good.
+  using KernelSink = std::function<void(Plan& plan, uint32_t kernel, const absl::Status& status)>;
+
+  // Has the daemon compile all kernels of all plans as one batch, each as Plan::Compile does it.
+  [[nodiscard]] absl::Status Compile(kiln::Client& client, const KernelSink& sink = {},
+                                     const kiln::ManyOptions& options = {});
+
+  // The plan of the device's target. NOT_FOUND: there is none; the message names the device.
+  [[nodiscard]] absl::StatusOr<Plan*> For(kiln_launch_runtime* runtime, int device) {
+    const std::vector<kiln_graph_plan*> all = Handles();
+    uint32_t number = 0;
+    const auto code = kiln_graph_plans_find(all.data(), static_cast<uint32_t>(all.size()), runtime,
+                                            device, &number);
+    if (code != KILN_GRAPH_OK) return StatusOf(code);
+    return &plans_[number];
+  }
+  // That plan's Bind.
+  [[nodiscard]] absl::StatusOr<Bound> Bind(kiln_launch_runtime* runtime, int device,
+                                           std::vector<LoadFailure>* failures = nullptr) {
+    const absl::StatusOr<Plan*> plan = For(runtime, device);
+    if (!plan.ok()) return plan.status();
+    return (*plan)->Bind(runtime, device, failures);
+  }
+  [[nodiscard]] absl::StatusOr<Bound> Bind(kiln::Client& client, kiln_launch_runtime* runtime,
+                                           int device) {
+    const absl::StatusOr<Plan*> plan = For(runtime, device);
+    if (!plan.ok()) return plan.status();
+    return (*plan)->Bind(client, runtime, device);
+  }
+
+ private:
+  Plans() = default;
+  std::vector<kiln_graph_plan*> Handles() const {
+    std::vector<kiln_graph_plan*> handles;
+    for (const Plan& plan : plans_) handles.push_back(plan.get());
+    return handles;
+  }
+
+  std::vector<Plan> plans_;
+  std::vector<Refusal> refusals_;
 };
 
 }  // namespace kiln::graph

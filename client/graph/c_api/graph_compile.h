@@ -7,22 +7,47 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln::graph {
 
-// The compiles of a plan that are to be asked for, and those under way. CompileMany calls Next on
+// The compiles of plans that are to be asked for, and those under way. CompileMany calls Next on
 // one thread and Answer on another.
 class Plan::Batch {
  public:
-  Batch(Plan& plan, const KernelSink& sink) : plan_(plan), sink_(sink) {
-    for (; known_ < plan.Info().kernels; ++known_) {
-      if (!plan.responses_.contains(known_)) waiting_.push_back(known_);
+  using Sink = std::function<void(Plan& plan, uint32_t kernel, const absl::Status& status)>;
+
+  Batch(const std::vector<Plan*>& plans, Sink sink) : sink_(std::move(sink)) {
+    for (Plan* plan : plans) {
+      const uint32_t count = plan->Info().kernels;
+      known_[plan] = count;
+      for (uint32_t kernel = 0; kernel < count; ++kernel) {
+        if (!plan->responses_.contains(kernel)) waiting_.push_back({plan, kernel});
+      }
     }
   }
+
+  absl::Status Run(kiln::Client& client, const kiln::ManyOptions& options) {
+    absl::Status status = client.CompileMany(
+        [this](v1::CompileRequest& request) { return Next(request); },
+        [this](uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
+          Answer(index, answer);
+        },
+        options);
+    return status.ok() ? failure_ : status;
+  }
+
+ private:
+  struct Place {
+    Plan* plan = nullptr;
+    uint32_t kernel = 0;
+  };
 
   // Waits while an answer under way may still make another request. False: there are no more.
   bool Next(v1::CompileRequest& request) {
@@ -30,46 +55,45 @@ class Plan::Batch {
     while (true) {
       changed_.wait(lock, [this] { return !waiting_.empty() || under_way_ == 0; });
       if (waiting_.empty()) return false;
-      const uint32_t kernel = waiting_.front();
+      const Place place = waiting_.front();
       waiting_.pop_front();
-      const kiln_graph_kernel facts = plan_.Kernel(kernel);
+      const kiln_graph_kernel facts = place.plan->Kernel(place.kernel);
       if (facts.step < 0) continue;  // another kernel of its section made it the engine's
       request = RequestOf(facts);
-      asked_.push_back(kernel);
+      asked_.push_back(place);
       ++under_way_;
       return true;
     }
   }
 
   void Answer(uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
-    uint32_t kernel = 0;
+    Place place;
     bool is_final = true;
     {
       const std::lock_guard lock(mutex_);
-      kernel = asked_[index];
+      place = asked_[index];
+      Plan& plan = *place.plan;
       --under_way_;
       if (answer.ok()) {
-        plan_.responses_[kernel] = answer->SerializeAsString();
+        plan.responses_[place.kernel] = answer->SerializeAsString();
       } else if (IsOfTheDaemon(answer.status())) {
         failure_ = answer.status();
       } else if (kiln_graph_plan_use_next_compiler(
-                     plan_.get(), kernel, std::string(answer.status().message()).c_str()) ==
+                     plan.get(), place.kernel, std::string(answer.status().message()).c_str()) ==
                  KILN_GRAPH_OK) {
-        waiting_.push_back(kernel);
+        waiting_.push_back(place);
         // A kernel with grid barriers has been separated into others.
-        for (const uint32_t count = plan_.Info().kernels; known_ < count; ++known_) {
-          waiting_.push_back(known_);
+        uint32_t& known = known_[&plan];
+        for (const uint32_t count = plan.Info().kernels; known < count; ++known) {
+          waiting_.push_back({&plan, known});
         }
         is_final = false;
       }
     }
     changed_.notify_one();
-    if (is_final && sink_) sink_(kernel, answer.status());
+    if (is_final && sink_) sink_(*place.plan, place.kernel, answer.status());
   }
 
-  const absl::Status& failure() const { return failure_; }
-
- private:
   // Whether another compiler would fail alike.
   static bool IsOfTheDaemon(const absl::Status& status) {
     return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -100,27 +124,30 @@ class Plan::Batch {
     return request;
   }
 
-  Plan& plan_;
-  const KernelSink& sink_;
+  const Sink sink_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint32_t known_ = 0;  // kernels
-  std::deque<uint32_t> waiting_;
-  std::vector<uint32_t> asked_;  // kernels, by the index of their requests
+  std::map<const Plan*, uint32_t> known_;  // how many kernels
+  std::deque<Place> waiting_;
+  std::vector<Place> asked_;  // by the index of their requests
   size_t under_way_ = 0;
   absl::Status failure_;
 };
 
 inline absl::Status Plan::Compile(kiln::Client& client, const KernelSink& sink,
                                   const kiln::ManyOptions& options) {
-  Batch batch(*this, sink);
-  absl::Status status = client.CompileMany(
-      [&batch](v1::CompileRequest& request) { return batch.Next(request); },
-      [&batch](uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
-        batch.Answer(index, answer);
-      },
-      options);
-  return status.ok() ? batch.failure() : status;
+  Batch::Sink told;
+  if (sink) {
+    told = [&sink](Plan&, uint32_t kernel, const absl::Status& status) { sink(kernel, status); };
+  }
+  return Batch({this}, std::move(told)).Run(client, options);
+}
+
+inline absl::Status Plans::Compile(kiln::Client& client, const KernelSink& sink,
+                                   const kiln::ManyOptions& options) {
+  std::vector<Plan*> all;
+  for (Plan& plan : plans_) all.push_back(&plan);
+  return Plan::Batch(all, sink).Run(client, options);
 }
 
 }  // namespace kiln::graph

@@ -88,6 +88,27 @@ KILN_GRAPH_API kiln_graph_code kiln_graph_plan_open(const kiln_graph_segment* se
                                                     kiln_graph_plan** plan);
 KILN_GRAPH_API void kiln_graph_plan_close(kiln_graph_plan* plan);
 
+/* The same for several targets at once: plans[i] is for targets[i]. What they have in common is
+ * planned once. A target that none of the compilers makes code for has no plan: plans[i] is NULL,
+ * and refusals[i] says why; others have "" there. `refusals` may be NULL; its texts live until the
+ * thread's next call of this function. options->target is NULL. INVALID_ARGUMENT: as above; a
+ * target that is none, or is named twice; no target has a plan, with the reason for each. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_plans_open(const kiln_graph_segment* segment,
+                                                     const kiln_graph_plan_options* options,
+                                                     const char* const* targets,
+                                                     uint32_t target_count, kiln_graph_plan** plans,
+                                                     const char** refusals);
+/* Which of the plans kiln_graph_bind is to have for a device. NOT_FOUND: none is for it; the
+ * message names the device, its target and the plans' targets. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_plans_find(kiln_graph_plan* const* plans,
+                                                     uint32_t plan_count,
+                                                     struct kiln_launch_runtime* runtime,
+                                                     int32_t device, uint32_t* number);
+/* kiln_graph_plan_write_manifest for all of them, in one file. */
+KILN_GRAPH_API kiln_graph_code kiln_graph_plans_write_manifest(kiln_graph_plan* const* plans,
+                                                               uint32_t plan_count,
+                                                               const char* path);
+
 /* What these functions give lives until the plan is closed or kiln_graph_plan_use_next_compiler. */
 
 /* What was fused, what not, and why; which compiler each kernel has, and why. */

@@ -1,14 +1,20 @@
 // The part of kiln_graph.h that plans.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_split.h"
 #include "client/graph/c_api/c_edge.h"
+#include "client/graph/compile/kernel_plans.h"
 #include "storage/base/status.h"
 
 using namespace kiln::graph;  // NOLINT: this file is their interface
@@ -52,9 +58,10 @@ absl::StatusOr<PlanConfig> PlanConfigOf(const kiln_graph_plan_options& options) 
   return config;
 }
 
-absl::StatusOr<CompileConfig> CompileConfigOf(const kiln_graph_plan_options& options) {
-  if (options.target == nullptr) return absl::InvalidArgumentError("a plan needs a target");
-  CompileConfig config{.target = options.target, .fast_math = options.fast_math != 0};
+absl::StatusOr<CompileConfig> CompileConfigOf(const kiln_graph_plan_options& options,
+                                              const char* target) {
+  if (target == nullptr) return absl::InvalidArgumentError("a plan needs a target");
+  CompileConfig config{.target = target, .fast_math = options.fast_math != 0};
   for (const std::string& name : Listed(options.compilers)) {
     KILN_ASSIGN_OR_RETURN(const auto compiler, CompilerOf(name));
     config.available.push_back(compiler);
@@ -96,6 +103,23 @@ std::string RequestLine(const PlannedKernel& kernel, const std::string& target) 
   return line.dump();
 }
 
+std::string RequestLines(const KernelPlan& plan) {
+  std::string lines;
+  for (size_t i = 0; i < plan.kernels().size(); ++i) {
+    if (plan.StepOf(static_cast<int>(i)) < 0) continue;
+    lines += RequestLine(plan.kernels()[i], plan.target()) + "\n";
+  }
+  return lines;
+}
+
+absl::Status CheckPlans(const kiln_graph_plan* const* plans, uint32_t count) {
+  if (count == 0) return absl::InvalidArgumentError("there are no plans");
+  if (std::count(plans, plans + count, nullptr) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("one of the plans is NULL");
+}
+
+thread_local std::vector<std::string> last_refusals;  // of kiln_graph_plans_open, by target
+
 // Texts of the plan's views, made when they are first asked for.
 const std::vector<kiln_graph_plan::View>& ViewsOf(kiln_graph_plan& plan) {
   const std::vector<Symbol>& symbols = plan.plan.segment().symbols;
@@ -128,7 +152,7 @@ kiln_graph_code kiln_graph_plan_open(const kiln_graph_segment* segment,
     kiln_graph_plan_options known{};
     KILN_RETURN_IF_ERROR(Read(options, known));
     KILN_ASSIGN_OR_RETURN(auto plan_config, PlanConfigOf(known));
-    KILN_ASSIGN_OR_RETURN(auto compile_config, CompileConfigOf(known));
+    KILN_ASSIGN_OR_RETURN(auto compile_config, CompileConfigOf(known, known.target));
     KILN_ASSIGN_OR_RETURN(auto made, KernelPlan::Make(segment->segment, std::move(plan_config),
                                                       std::move(compile_config), LogOf(known)));
     *plan = new kiln_graph_plan{.plan = std::move(made)};
@@ -192,7 +216,7 @@ kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t numbe
     kiln_graph_kernel known{};
     known.num_warps = static_cast<uint32_t>(of.num_warps);
     known.kind = KindOf(of.kernel.language);
-    known.target = plan->plan.compile_config().target.c_str();
+    known.target = plan->plan.target().c_str();
     known.entry = of.kernel.entry.c_str();
     known.text = of.kernel.text.c_str();
     known.text_bytes = of.kernel.text.size();
@@ -205,11 +229,77 @@ kiln_graph_code kiln_graph_plan_get_kernel(kiln_graph_plan* plan, uint32_t numbe
 }
 
 kiln_graph_code kiln_graph_plan_write_manifest(kiln_graph_plan* plan, const char* path) {
-  return Guarded({plan, path}, [&]() -> absl::Status {
+  return kiln_graph_plans_write_manifest(&plan, 1, path);
+}
+
+kiln_graph_code kiln_graph_plans_open(const kiln_graph_segment* segment,
+                                      const kiln_graph_plan_options* options,
+                                      const char* const* targets, uint32_t target_count,
+                                      kiln_graph_plan** plans, const char** refusals) {
+  return Guarded({segment, options, targets, plans}, [&]() -> absl::Status {
+    kiln_graph_plan_options known{};
+    KILN_RETURN_IF_ERROR(Read(options, known));
+    if (known.target != nullptr) {
+      return absl::InvalidArgumentError("the options name a target besides those of the call");
+    }
+    KILN_ASSIGN_OR_RETURN(auto plan_config, PlanConfigOf(known));
+    std::vector<CompileConfig> configs;
+    for (const char* target : std::span(targets, target_count)) {
+      KILN_ASSIGN_OR_RETURN(configs.emplace_back(), CompileConfigOf(known, target));
+    }
+    KILN_ASSIGN_OR_RETURN(auto made, KernelPlans::Make(segment->segment, std::move(plan_config),
+                                                       configs, LogOf(known)));
+    std::map<std::string, std::unique_ptr<kiln_graph_plan>> opened;
+    for (KernelPlan& plan : made.plans()) {
+      std::string target = plan.target();
+      opened[std::move(target)] =
+          std::make_unique<kiln_graph_plan>(kiln_graph_plan{.plan = std::move(plan)});
+    }
+    last_refusals.assign(target_count, "");
+    for (const KernelPlans::Refusal& refusal : made.refusals()) {
+      const auto place = std::ranges::find(configs, refusal.target, &CompileConfig::target);
+      last_refusals[static_cast<size_t>(place - configs.begin())] =
+          std::string(refusal.why.message());
+    }
+    for (uint32_t i = 0; i < target_count; ++i) {
+      plans[i] = opened[configs[i].target].release();
+      if (refusals != nullptr) refusals[i] = last_refusals[i].c_str();
+    }
+    return absl::OkStatus();
+  });
+}
+
+kiln_graph_code kiln_graph_plans_find(kiln_graph_plan* const* plans, uint32_t plan_count,
+                                      kiln_launch_runtime* runtime, int32_t device,
+                                      uint32_t* number) {
+  return Guarded({plans, runtime, number}, [&]() -> absl::Status {
+    KILN_RETURN_IF_ERROR(CheckPlans(plans, plan_count));
+    kiln_launch_device facts{};
+    facts.size = sizeof facts;
+    if (const auto code = kiln_launch_get_device(runtime, device, &facts)) {
+      return absl::Status(static_cast<absl::StatusCode>(code), kiln_launch_error());
+    }
+    std::vector<std::string> targets;
+    for (const kiln_graph_plan* plan : std::span(plans, plan_count)) {
+      targets.push_back(plan->plan.target());
+    }
+    const auto found = FindTarget(targets, facts.architecture);
+    if (!found.ok()) {
+      return absl::NotFoundError(fmt::format("device {} ({}): {}", facts.ordinal, facts.name,
+                                             std::string(found.status().message())));
+    }
+    *number = static_cast<uint32_t>(*found);
+    return absl::OkStatus();
+  });
+}
+
+kiln_graph_code kiln_graph_plans_write_manifest(kiln_graph_plan* const* plans, uint32_t plan_count,
+                                                const char* path) {
+  return Guarded({plans, path}, [&]() -> absl::Status {
+    KILN_RETURN_IF_ERROR(CheckPlans(plans, plan_count));
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
-    for (size_t number = 0; number < plan->plan.kernels().size(); ++number) {
-      if (plan->plan.StepOf(static_cast<int>(number)) < 0) continue;
-      file << RequestLine(plan->plan.kernels()[number], plan->plan.compile_config().target) << '\n';
+    for (const kiln_graph_plan* plan : std::span(plans, plan_count)) {
+      file << RequestLines(plan->plan);
     }
     file.close();
     if (!file.fail()) return absl::OkStatus();

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/graph/run/kernel_plan.h"
+#include "client/graph/compile/kernel_plan.h"
 #include "client/graph/run/memory_layout.h"
 #include "client/graph/run/observed_shapes.h"
 #include "client/graph/run/symbol_ranges.h"

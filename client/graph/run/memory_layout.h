@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/graph/run/kernel_plan.h"
+#include "client/graph/compile/kernel_plan.h"
 
 namespace kiln::graph {
 

@@ -26,6 +26,8 @@ check() {
   local said
   said=$(LD_LIBRARY_PATH=$library "$1" spirv:1.2 <"$work/relu.json") || fail "$1 failed"
   [[ $said == *"opencl for spirv:1.2: "*" threads" ]] || fail "$1 said: $said"
+  said=$(LD_LIBRARY_PATH=$library "$1" cuda:90 spirv:1.2 <"$work/relu.json") || fail "$1 failed for two"
+  [[ $said == *" for cuda:90: "*" for spirv:1.2: "* ]] || fail "$1 said: $said"
   if said=$(LD_LIBRARY_PATH=$library "$1" metal:1 <"$work/relu.json" 2>&1); then fail "$1 took metal"; fi
   [[ $said == "plan: "*metal* ]] || fail "$1 said: $said"
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -29,9 +30,7 @@ constexpr int64_t kNarrow = 16;
 
 // y = exp(-relu(softmax(elu(x w)))), a kernel for each operation but the softmax, which the engine
 // keeps.
-absl::StatusOr<graph::Plan> MakePlan(const std::string& target,
-                                     const graph::PlanOptions& options = {
-                                         .fuses = false, .keeps_small_sections = true}) {
+graph::Segment Scores() {
   graph::Segment segment("scores");
   segment.AddSymbol("n", {.min = 1, .max = 5000, .typical = 64});
   const int x = segment.AddInput("x", "f32", {"n", kWide});
@@ -43,7 +42,13 @@ absl::StatusOr<graph::Plan> MakePlan(const std::string& target,
   const int r = segment.Add("Relu", {s});
   const int m = segment.Add("Neg", {r});
   segment.SetOutput(segment.Add("Exp", {m}), "y");
-  return graph::Plan::Make(segment, target, options);
+  return segment;
+}
+
+absl::StatusOr<graph::Plan> MakePlan(const std::string& target,
+                                     const graph::PlanOptions& options = {
+                                         .fuses = false, .keeps_small_sections = true}) {
+  return graph::Plan::Make(Scores(), target, options);
 }
 
 void Softmax(const float* in, float* out, int64_t rows) {
@@ -233,6 +238,42 @@ TEST_F(OpenClGraphTest, APlanComputesForEachSizeAroundAnOperationOfTheEngines) {
   execution.workspace = 0;
   EXPECT_THAT(bound->Execute(execution).status().ToString(),
               HasSubstr("the workspace has 0 bytes, "));
+}
+
+TEST_F(OpenClGraphTest, PlansOfTwoTargetsAreOneBatchAndTheDeviceHasItsOwn) {
+  auto plans = graph::Plans::Make(Scores(), {"cuda:80", "hip:gfx942", "spirv:1.2"},
+                                  {.compilers = "cuda,opencl", .keeps_small_sections = true});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  ASSERT_EQ(plans->plans().size(), 2u);
+  ASSERT_EQ(plans->refusals().size(), 1u);
+  EXPECT_EQ(plans->refusals()[0].target, "hip:gfx942");
+  const auto text = plans->Explain();
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, testing::StartsWith("for cuda:80\nscores: 6 operations"));
+  EXPECT_THAT(*text, HasSubstr("\nfor spirv:1.2\nscores: 6 operations"));
+  EXPECT_THAT(*text, HasSubstr("\nnot for hip:gfx942: none of the compilers"));
+  std::map<std::string, int> told;  // by target; failed ones count as -1
+  const absl::Status compiled = plans->Compile(
+      *daemon_->Connect(), [&told](graph::Plan& plan, uint32_t, const absl::Status& status) {
+        told[plan.target()] += status.ok() ? 1 : -1;
+      });
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  EXPECT_EQ(told, (std::map<std::string, int>{{"cuda:80", -2}, {"spirv:1.2", 2}}))
+      << "the daemon has no toolchain for cuda:80";
+  const auto plan = plans->For(Device().runtime(), 0);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->target(), "spirv:1.2");
+  const auto bound = plans->Bind(Device().runtime(), 0);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+}
+
+TEST_F(OpenClGraphTest, ADeviceForWhichThereIsNoPlanIsNamed) {
+  auto plans = graph::Plans::Make(Scores(), {"cuda:80", "hip:gfx942"});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  const auto bound = plans->Bind(Device().runtime(), 0);
+  EXPECT_EQ(bound.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(bound.status().ToString(), HasSubstr("device 0 ("));
+  EXPECT_THAT(bound.status().ToString(), HasSubstr("and there are plans for cuda:80, hip:gfx942"));
 }
 
 TEST_F(OpenClGraphTest, PreloadCompilesInTheBackground) {

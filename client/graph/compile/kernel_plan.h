@@ -39,7 +39,9 @@ class KernelPlan {
                                                        ChoiceLog log = nullptr);
 
   const Segment& segment() const { return segment_; }
+  const std::string& target() const { return compile_config_.target; }
   const Plan& plan() const { return plan_; }
+  const PlanConfig& plan_config() const { return plan_config_; }
   const CompileConfig& compile_config() const { return compile_config_; }
   const std::vector<PlannedKernel>& kernels() const { return kernels_; }
   const std::vector<KernelStep>& steps() const { return steps_; }
@@ -55,7 +57,13 @@ class KernelPlan {
   [[nodiscard]] absl::Status UseNextCompiler(int kernel, std::string_view why);
 
  private:
+  friend class KernelPlans;
+
   KernelPlan() = default;
+  // REQUIRES: `plan` is MakePlan(segment, plan_config).
+  [[nodiscard]] static absl::StatusOr<KernelPlan> Of(Segment segment, Plan plan,
+                                                     PlanConfig plan_config,
+                                                     CompileConfig compile_config, ChoiceLog log);
   void AddSteps();
   // "kernel 3 of section 1, kiln_add_3, by ptx: no loop: ...".
   std::string ChoiceOf(size_t kernel) const;

@@ -1,4 +1,4 @@
-#include "client/graph/run/kernel_plan.h"
+#include "client/graph/compile/kernel_plan.h"
 
 #include <fmt/format.h>
 
@@ -14,15 +14,21 @@ absl::StatusOr<KernelPlan> KernelPlan::Make(Segment segment, PlanConfig plan_con
   plan_config.multiplies_tiles = MultipliesTiles(compile_config);
   auto plan = MakePlan(segment, plan_config);
   if (!plan.ok()) return plan.status();
-  GroupSections(segment, plan_config, compile_config, *plan);
-  auto kernels = KernelsOf(segment, *plan, compile_config, plan_config);
+  return Of(std::move(segment), *std::move(plan), std::move(plan_config), std::move(compile_config),
+            std::move(log));
+}
+
+absl::StatusOr<KernelPlan> KernelPlan::Of(Segment segment, Plan plan, PlanConfig plan_config,
+                                          CompileConfig compile_config, ChoiceLog log) {
+  GroupSections(segment, plan_config, compile_config, plan);
+  auto kernels = KernelsOf(segment, plan, compile_config, plan_config);
   if (!kernels.ok()) return kernels.status();
   KernelPlan made;
   made.segment_ = std::move(segment);
   made.plan_config_ = std::move(plan_config);
   made.compile_config_ = std::move(compile_config);
   made.log_ = std::move(log);
-  made.plan_ = *std::move(plan);
+  made.plan_ = std::move(plan);
   made.kernels_ = *std::move(kernels);
   made.AddSteps();
   made.LogChoices(0);
