@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.graph
-from graph.example_segments import TARGET, daemon_in, gated, gated_arrays, normalized_rows, softmax
+from graph.example_segments import TARGET, daemon_in, gated, gated_arrays, gated_segment, normalized_rows, softmax
 from random_segments.comparison import Tolerances
 from random_segments.drawing import drawn
 
@@ -45,6 +45,39 @@ def test_a_plans_manifest_warms_what_it_compiles(tmp_path, programs):
         with kiln.Client(root=daemon.root) as client:
             assert plan.compile(client, each=lambda kernel, artifact: outcomes.append(artifact.outcome)) == []
     assert outcomes == ["hit"] * len(plan.kernels) and len(outcomes) == 2
+
+
+def test_plans_of_several_targets_are_one_batch_and_a_device_has_its_own(client, runtime, device, put, tmp_path):
+    plans = gated_segment().plans(["cuda:90", "hip:gfx942", TARGET], compilers=["cuda", "opencl"])
+    assert [plan.target for plan in plans] == ["cuda:90", TARGET] and list(plans.refused) == ["hip:gfx942"]
+    assert plans.explain().startswith("for cuda:90\ngated: ") and f"\nfor {TARGET}\ngated: " in plans.explain()
+    assert "\nnot for hip:gfx942: none of the compilers that may be used" in plans.explain()
+    with pytest.raises(kiln.InvalidArgumentError, match="no plan for hip:gfx942: none of the compilers"):
+        plans["hip:gfx942"]
+    plans.write_manifest(tmp_path / "both.jsonl")
+    wanted = [(kernel.target, kernel.entry) for plan in plans for kernel in plan.kernels]
+    requests = [json.loads(line) for line in (tmp_path / "both.jsonl").read_text().splitlines()]
+    assert [(request["target"], request["name"]) for request in requests] == wanted
+    assert len(plans.manifest()) == len(wanted) == len(plans["cuda:90"].kernels) + len(plans[TARGET].kernels)
+    failed = plans.compile(client)  # the daemon has no toolchain for CUDA C++
+    assert {each.kernel.target for each in failed} == {"cuda:90"} and all(step.is_engines for step in plans["cuda:90"].steps)
+    bound = plans.bind(0, runtime=runtime)
+    x, w, wanted = gated_arrays(7)
+    arrays = {"x": put(x, "f32"), "w": put(w), "y": put(np.zeros_like(wanted))}
+    bound.execute(arrays, stream=device.queue)
+    device.finish()
+    np.testing.assert_allclose(put.read(arrays["y"]), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_targets_without_a_plan_are_named(runtime):
+    with pytest.raises(kiln.InvalidArgumentError, match="none of the targets: .*cuda:90.*hip:gfx942"):
+        gated_segment().plans(["cuda:90", "hip:gfx942"], forced="opencl")
+    with pytest.raises(kiln.InvalidArgumentError, match="target cuda:90 is named twice"):
+        gated_segment().plans(["cuda:90", "cuda:90"])
+    with pytest.raises(kiln.InvalidArgumentError, match="targets"):
+        gated_segment().plans("cuda:90")
+    with pytest.raises(kiln.LaunchError, match=r"device 0 \(.*\): the device is spirv:.*, and there are plans for cuda:80, hip:gfx942"):
+        gated_segment().plans(["cuda:80", "hip:gfx942"]).bind(0, runtime=runtime)
 
 
 def test_a_preload_compiles_in_the_background(client, runtime):

@@ -21,12 +21,13 @@ from kiln.graph._size import Size
 from kiln.graph.bound import BoundPlan, KernelLoadError, ObservedSymbol
 from kiln.graph.compiling import FailedKernel, Preload
 from kiln.graph.plan import Buffer, Plan, PlannedKernel, Step, View
+from kiln.graph.plans import Plans
 from kiln.graph.segment import Segment
 from kiln.graph.value import Constant, Operation, Value
 
 from_onnx = Segment.from_onnx
 
 __all__ = [
-    "BoundPlan", "Buffer", "Constant", "FailedKernel", "KernelLoadError", "ObservedSymbol", "Operation", "Plan", "PlannedKernel", "Preload",
-    "Segment", "Size", "Step", "TensorAddress", "Value", "View", "from_onnx"
+    "BoundPlan", "Buffer", "Constant", "FailedKernel", "KernelLoadError", "ObservedSymbol", "Operation", "Plan", "PlannedKernel", "Plans",
+    "Preload", "Segment", "Size", "Step", "TensorAddress", "Value", "View", "from_onnx"
 ]

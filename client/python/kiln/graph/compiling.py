@@ -3,7 +3,7 @@
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from kiln.artifact import Artifact
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InternalError, InvalidArgumentError, KilnError)
@@ -26,13 +26,13 @@ class FailedKernel:
     is_engines: bool
 
 
-def compile_kernels(plan: "Plan", client: "Client", each: Optional[EachKernel], timeout: Optional[float]) -> "List[FailedKernel]":
-    """Plan.compile."""
+def compile_kernels(plans: "Sequence[Plan]", client: "Client", each: Optional[EachKernel], timeout: Optional[float]) -> "List[FailedKernel]":
+    """Plan.compile, of several plans as one batch."""
     ends = None if timeout is None else time.monotonic() + timeout
     failures: "List[FailedKernel]" = []
-    while pending := [kernel for kernel in plan.kernels if plan.artifact(kernel) is None]:
+    while pending := [(plan, kernel) for plan in plans for kernel in plan.kernels if plan.artifact(kernel) is None]:
         broken = None
-        for kernel, answer in _answers(client, pending, ends):
+        for (plan, kernel), answer in _answers(client, pending, ends):
             if isinstance(answer, Artifact):
                 plan.keep(kernel, answer)
                 if each is not None:
@@ -47,14 +47,14 @@ def compile_kernels(plan: "Plan", client: "Client", each: Optional[EachKernel], 
     return failures
 
 
-def _answers(client: "Client", kernels: "List[PlannedKernel]",
-             ends: Optional[float]) -> "Iterator[Tuple[PlannedKernel, Union[Artifact, KilnError]]]":
+def _answers(client: "Client", pending: "List[Tuple[Plan, PlannedKernel]]",
+             ends: Optional[float]) -> "Iterator[Tuple[Tuple[Plan, PlannedKernel], Union[Artifact, KilnError]]]":
     from kiln.graph.plan import request_of
     left = None if ends is None else ends - time.monotonic()
     if left is not None and left <= 0:
         raise DeadlineExceededError("the time for the plan's kernels is over")
-    for index, answer in client.compile_many(map(request_of, kernels), timeout=left):
-        yield kernels[index], answer
+    for index, answer in client.compile_many((request_of(kernel) for _, kernel in pending), timeout=left):
+        yield pending[index], answer
 
 
 class Preload:

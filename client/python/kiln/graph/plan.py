@@ -93,7 +93,7 @@ class View:
 class Plan:
     """Made by Segment.plan. Keeps what is compiled. Thread-safe; a compile and a preload at once do the work twice."""
 
-    def __init__(self, segment: "Segment", target: str, options: Any) -> None:
+    def __init__(self, segment: "Segment", target: str, handle: ctypes.c_void_p) -> None:
         self.target = target
         self._symbols = tuple(segment._symbols)
         self._operations = tuple(segment._operations)
@@ -104,8 +104,7 @@ class Plan:
         self._interface_names = {value.name for value in values if value.role}
         self._lock = threading.RLock()
         self._artifacts: "Dict[int, Tuple[str, Artifact]]" = {}
-        self._handle = ctypes.c_void_p()
-        c.library().call("plan_open", segment._handle, ctypes.byref(options), ctypes.byref(self._handle))
+        self._handle = handle
         weakref.finalize(self, _close, self._handle, os.getpid()).atexit = False
 
     @property
@@ -161,11 +160,11 @@ class Plan:
         operations become steps of the engine's. What is wrong with the daemon itself is raised: UnavailableError,
         DeadlineExceededError, PermissionDeniedError, ResourceExhaustedError. What was compiled until then is kept.
         """
-        return compile_kernels(self, client, each, timeout)
+        return compile_kernels([self], client, each, timeout)
 
     def preload(self, client: "Client", *, each: "Optional[EachKernel]" = None, timeout: Optional[float] = None) -> Preload:
         """compile() on a thread of its own, while the engine runs without the plan. `each` is called on that thread."""
-        return Preload(lambda: compile_kernels(self, client, each, timeout))
+        return Preload(lambda: compile_kernels([self], client, each, timeout))
 
     def bind(self, device: Optional[int] = None, *, runtime: "Optional[Runtime]" = None, client: "Optional[Client]" = None) -> "BoundPlan":
         """Loads the kernels: waits for what runs on the device.

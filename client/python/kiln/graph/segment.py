@@ -17,6 +17,7 @@ from kiln.sockets import Place
 if TYPE_CHECKING:
     from kiln.graph.bound import BoundPlan
     from kiln.graph.plan import Plan
+    from kiln.graph.plans import Plans
 
 Outputs = Union[int, Sequence[Tuple[str, Sequence[Extent]]]]
 _INT64_MAX = 2**63 - 1
@@ -181,15 +182,27 @@ class Segment:
         InvalidArgumentError: what is wrong with the segment (a cycle, a size that overflows, ...) or with an option. An operation that
         nothing lowers is no error: it is a step of the engine's.
         """
-        from kiln.graph.plan import Plan, choice_log
-        options = c.PlanOptions(target=_validate.c_text(target, "target"), compilers=_names(compilers, "compilers"),
-                                forced=_validate.c_text(forced, "forced") or None, off=_names(off, "off"),
-                                fast_math=_validate.flag(fast_math, "fast_math"), no_fusion=not _validate.flag(fuses, "fuses"),
-                                keeps_small_sections=_validate.flag(keeps_small_sections, "keeps_small_sections"),
-                                no_splits=not _validate.flag(splits_ranges, "splits_ranges"),
-                                takes_views=_validate.flag(takes_views, "takes_views"), barriers=_validate.c_text(barriers, "barriers"),
-                                log=choice_log())
-        return Plan(self, target, options)
+        from kiln.graph.plan import Plan
+        options = _plan_options(target=target, compilers=compilers, forced=forced, off=off, fast_math=fast_math, fuses=fuses,
+                                keeps_small_sections=keeps_small_sections, takes_views=takes_views, splits_ranges=splits_ranges,
+                                barriers=barriers)
+        handle = ctypes.c_void_p()
+        c.library().call("plan_open", self._handle, ctypes.byref(options), ctypes.byref(handle))
+        return Plan(self, target, handle)
+
+    def plans(self, targets: Sequence[str], *, compilers: Sequence[str] = (), forced: str = "", off: Sequence[str] = (),
+              fast_math: bool = False, fuses: bool = True, keeps_small_sections: bool = False, takes_views: bool = False,
+              splits_ranges: bool = True, barriers: str = "score") -> "Plans":
+        """plan() for several targets at once, with one compile, one manifest, and a bind() that picks the device's plan.
+
+        A target that none of the compilers makes code for has no plan: Plans.refused says why. InvalidArgumentError: as plan(); a target
+        that is none, or is named twice; all are refused, each with its reason.
+        """
+        from kiln.graph.plans import Plans
+        options = _plan_options(target=None, compilers=compilers, forced=forced, off=off, fast_math=fast_math, fuses=fuses,
+                                keeps_small_sections=keeps_small_sections, takes_views=takes_views, splits_ranges=splits_ranges,
+                                barriers=barriers)
+        return Plans(self, tuple(_validate.listed(targets, "targets")), options)
 
     def _value(self, name: str, type: str, shape: Sequence[Extent], strides: Optional[Sequence[Extent]], role: int,
                content: Optional[bytes] = None) -> Value:
@@ -229,6 +242,18 @@ class Segment:
 def _renamed(operation: Operation, before: str, name: str) -> Operation:
     inputs, outputs = (tuple(name if one == before else one for one in names) for names in (operation.inputs, operation.outputs))
     return Operation(operation.op, inputs, outputs, operation.attributes)
+
+
+def _plan_options(*, target: Optional[str], compilers: Sequence[str], forced: str, off: Sequence[str], fast_math: bool, fuses: bool,
+                  keeps_small_sections: bool, takes_views: bool, splits_ranges: bool, barriers: str) -> Any:
+    from kiln.graph.plan import choice_log
+    return c.PlanOptions(target=None if target is None else _validate.c_text(target, "target"), compilers=_names(compilers, "compilers"),
+                         forced=_validate.c_text(forced, "forced") or None, off=_names(off, "off"),
+                         fast_math=_validate.flag(fast_math, "fast_math"), no_fusion=not _validate.flag(fuses, "fuses"),
+                         keeps_small_sections=_validate.flag(keeps_small_sections, "keeps_small_sections"),
+                         no_splits=not _validate.flag(splits_ranges, "splits_ranges"),
+                         takes_views=_validate.flag(takes_views, "takes_views"), barriers=_validate.c_text(barriers, "barriers"),
+                         log=choice_log())
 
 
 def _names(given: Sequence[str], what: str) -> Optional[bytes]:
