@@ -40,17 +40,6 @@ absl::Status CheckUsage(const GraphArguments& arguments) {
   return absl::OkStatus();
 }
 
-// A plan for each target.
-absl::StatusOr<std::vector<TargetPlan>> PlansFor(const graph::Segment& segment,
-                                                 const GraphFlags& flags,
-                                                 const v1::ListToolchainsResponse* toolchains) {
-  std::vector<TargetPlan> plans;
-  for (const std::string& target : flags.targets) {
-    KILN_ASSIGN_OR_RETURN(plans.emplace_back(), PlanFor(segment, flags, target, toolchains));
-  }
-  return plans;
-}
-
 // A kernel of one of the plans.
 struct Place {
   size_t plan = 0;

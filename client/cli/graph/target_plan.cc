@@ -7,8 +7,7 @@
 
 #include "client/cli/output/enum_names.h"
 #include "client/cli/requests/request_json.h"
-#include "client/graph/compile/compiler_choice.h"
-#include "client/graph/compile/section_groups.h"
+#include "client/graph/compile/kernel_plans.h"
 #include "client/graph/onnx/onnx_reader.h"
 #include "client/graph/operators/segment_check.h"
 #include "client/graph/segment/segment_json.h"
@@ -57,6 +56,25 @@ absl::Status TakeAvailable(const v1::ListToolchainsResponse& toolchains, TargetP
   return FailedPrecondition(
       "no toolchain of the daemon compiles {} for {}; 'kiln doctor' shows those that are there",
       graph::NamesOf(missing), config.target);
+}
+
+// All but the plan and its kernels.
+absl::StatusOr<TargetPlan> WithCompilers(const GraphFlags& flags, const std::string& target,
+                                         const v1::ListToolchainsResponse* toolchains) {
+  TargetPlan made;
+  made.config.target = target;
+  made.config.fast_math = flags.fast_math;
+  if (!flags.compiler.empty()) {
+    made.config.forced = graph::ParseCompiler(flags.compiler);
+    if (!made.config.forced) {
+      return InvalidArgument("--compiler: '{}' is none of ptx, cuda, triton, opencl",
+                             flags.compiler);
+    }
+  }
+  // An unknown target is said before what the daemon lacks.
+  KILN_RETURN_IF_ERROR(graph::ParseTarget(target).status());
+  if (toolchains != nullptr) KILN_RETURN_IF_ERROR(TakeAvailable(*toolchains, made));
+  return made;
 }
 
 // Takes `mark` and the number behind it off the front of `text`, if they are there.
@@ -144,29 +162,26 @@ absl::StatusOr<graph::PlanConfig> PlanConfigOf(const GraphFlags& flags) {
   return config;
 }
 
-absl::StatusOr<TargetPlan> PlanFor(const graph::Segment& segment, const GraphFlags& flags,
-                                   const std::string& target,
-                                   const v1::ListToolchainsResponse* toolchains) {
-  TargetPlan made;
-  made.config.target = target;
-  made.config.fast_math = flags.fast_math;
-  if (!flags.compiler.empty()) {
-    made.config.forced = graph::ParseCompiler(flags.compiler);
-    if (!made.config.forced) {
-      return InvalidArgument("--compiler: '{}' is none of ptx, cuda, triton, opencl",
-                             flags.compiler);
-    }
+absl::StatusOr<std::vector<TargetPlan>> PlansFor(const graph::Segment& segment,
+                                                 const GraphFlags& flags,
+                                                 const v1::ListToolchainsResponse* toolchains) {
+  std::vector<TargetPlan> made;
+  std::vector<graph::CompileConfig> configs;
+  for (const std::string& target : flags.targets) {
+    KILN_ASSIGN_OR_RETURN(made.emplace_back(), WithCompilers(flags, target, toolchains));
+    configs.push_back(made.back().config);
   }
-  // An unknown target is said before what the daemon lacks.
-  KILN_RETURN_IF_ERROR(graph::ParseTarget(target).status());
-  if (toolchains != nullptr) KILN_RETURN_IF_ERROR(TakeAvailable(*toolchains, made));
-  KILN_ASSIGN_OR_RETURN(made.plan_config, PlanConfigOf(flags));
-  made.plan_config.multiplies_tiles = graph::MultipliesTiles(made.config);
-  KILN_ASSIGN_OR_RETURN(made.plan, graph::MakePlan(segment, made.plan_config));
-  graph::GroupSections(segment, made.plan_config, made.config, made.plan);
-  KILN_ASSIGN_OR_RETURN(made.kernels,
-                        graph::KernelsOf(segment, made.plan, made.config, made.plan_config));
-  made.key = graph::PlanKey(segment, made.plan_config, made.config);
+  if (made.empty()) return made;
+  KILN_ASSIGN_OR_RETURN(const graph::PlanConfig plan_config, PlanConfigOf(flags));
+  KILN_ASSIGN_OR_RETURN(const auto plans, graph::KernelPlans::Make(segment, plan_config, configs));
+  if (!plans.refusals().empty()) return plans.refusals().front().why;
+  for (size_t i = 0; i < made.size(); ++i) {
+    const graph::KernelPlan& plan = plans.plans()[i];
+    made[i].plan_config = plan.plan_config();
+    made[i].plan = plan.plan();
+    made[i].kernels = plan.kernels();
+    made[i].key = plan.Key();
+  }
   return made;
 }
 

@@ -42,11 +42,12 @@ struct TargetPlan {
 
 [[nodiscard]] absl::StatusOr<graph::PlanConfig> PlanConfigOf(const GraphFlags& flags);
 
-// `toolchains` are those of the daemon; null: every compiler counts as there. FAILED_PRECONDITION:
-// none of them makes code for the target. Otherwise errors are those of MakePlan and KernelsOf.
-[[nodiscard]] absl::StatusOr<TargetPlan> PlanFor(const graph::Segment& segment,
-                                                 const GraphFlags& flags, const std::string& target,
-                                                 const v1::ListToolchainsResponse* toolchains);
+// A plan for each of the flags' targets. `toolchains` are those of the daemon; null: every compiler
+// counts as there. FAILED_PRECONDITION: none of them makes code for a target. Otherwise errors are
+// those of KernelPlans, and a target that is refused is one.
+[[nodiscard]] absl::StatusOr<std::vector<TargetPlan>> PlansFor(
+    const graph::Segment& segment, const GraphFlags& flags,
+    const v1::ListToolchainsResponse* toolchains);
 
 // The kernel as anybody's request. "" in the contract's other fields: the daemon's defaults.
 [[nodiscard]] absl::StatusOr<v1::CompileRequest> RequestOf(const graph::PlannedKernel& kernel,
