@@ -409,6 +409,16 @@ class Plans {
   [[nodiscard]] absl::Status Compile(kiln::Client& client, const KernelSink& sink = {},
                                      const kiln::ManyOptions& options = {});
 
+  // On a thread of its own, as Plan::Preload.
+  [[nodiscard]] std::jthread Preload(kiln::Client& client,
+                                     std::function<void(const absl::Status&)> done,
+                                     KernelSink sink = {}) {
+    return std::jthread([this, &client, done = std::move(done), sink = std::move(sink)] {
+      const absl::Status status = Compile(client, sink);
+      if (done) done(status);
+    });
+  }
+
   // The plan of the device's target. NOT_FOUND: there is none; the message names the device.
   [[nodiscard]] absl::StatusOr<Plan*> For(kiln_launch_runtime* runtime, int device) {
     const std::vector<kiln_graph_plan*> all = Handles();
