@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
+#include "client/launch/artifact/metadata_fields.h"
 #include "storage/base/limits.h"
 
 namespace kiln::launch {
@@ -158,26 +160,20 @@ void ReadToolchainMetadata(Reader& reader, KernelMetadata& metadata) {
 }
 
 void ReadMetadata(const Json& json, KernelMetadata& metadata) {
-  constexpr int64_t kBytesMax = int64_t{1} << 40;
   Reader reader(json, "metadata");
   reader.Text("name", metadata.name);
   ReadTarget(reader, metadata);
-  reader.Number("shared_bytes", 0, int64_t{1} << 30, metadata.shared_bytes);
-  reader.Number("num_warps", 0, limits::kNumWarpsMax, metadata.num_warps);
-  reader.Number("num_ctas", 1, limits::kNumCtasMax, metadata.num_ctas);
-  reader.Number("warp_size", 1, 128, metadata.warp_size);
-  reader.Number("global_scratch_bytes", 0, kBytesMax, metadata.global_scratch_bytes);
-  reader.Number("global_scratch_align", 0, kBytesMax, metadata.global_scratch_align);
-  reader.Number("profile_scratch_bytes", 0, kBytesMax, metadata.profile_scratch_bytes);
-  reader.Number("profile_scratch_align", 0, kBytesMax, metadata.profile_scratch_align);
-  reader.Number("tensor_memory_columns", 0, 1 << 20, metadata.tensor_memory_columns);
+  ForEachField(metadata, [&](int, const char* name, auto& member, int64_t min, int64_t max) {
+    if constexpr (std::is_same_v<decltype(member), bool&>) {
+      reader.Flag(name, member);
+    } else {
+      reader.Number(name, min, max, member);
+    }
+  });
   ReadClusterDims(reader, metadata);
-  reader.Flag("launch_pdl", metadata.launch_pdl);
-  reader.Flag("launch_cooperative_grid", metadata.launch_cooperative_grid);
   ReadItems(reader, "tensor_descriptors", metadata.tensor_descriptors);
   ReadToolchainMetadata(reader, metadata);
   ReadItems(reader, "parameters", metadata.parameters);
-  reader.Number("hidden_pointers", 0, limits::kHiddenPointersMax, metadata.hidden_pointers);
   if (metadata.name.empty()) reader.Fail(".name is missing");
 }
 

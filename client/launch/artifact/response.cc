@@ -1,8 +1,12 @@
 // Artifact::FromResponse: reads a serialized kiln.v1.CompileResponse.
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
+#include <type_traits>
+#include <vector>
 
 #include "client/launch/artifact/artifact.h"
+#include "client/launch/artifact/metadata_fields.h"
 
 namespace kiln::launch {
 namespace {
@@ -20,47 +24,48 @@ struct Field {
   bool is_list = false;
 };
 
-constexpr Field kFields[] = {{kResponse, 1, "key", kText},
-                             {kResponse, 4, "metadata", kMetadata},
-                             {kResponse, 5, "stages", kStage, true},
-                             {kStage, 1, "stage", kText},
-                             {kStage, 2, "digest", kText},
-                             {kStage, 4, "content", kText},
-                             {kMetadata, 1, "name", kText},
-                             {kMetadata, 2, "target", kTarget},
-                             {kMetadata, 3, "shared_bytes", kNumber},
-                             {kMetadata, 4, "num_warps", kNumber},
-                             {kMetadata, 5, "num_ctas", kNumber},
-                             {kMetadata, 6, "warp_size", kNumber},
-                             {kMetadata, 7, "global_scratch_bytes", kNumber},
-                             {kMetadata, 8, "global_scratch_align", kNumber},
-                             {kMetadata, 9, "profile_scratch_bytes", kNumber},
-                             {kMetadata, 10, "profile_scratch_align", kNumber},
-                             {kMetadata, 11, "tensor_memory_columns", kNumber},
-                             {kMetadata, 12, "cluster_dims", kNumber, true},
-                             {kMetadata, 13, "launch_pdl", kFlag},
-                             {kMetadata, 14, "launch_cooperative_grid", kFlag},
-                             {kMetadata, 17, "tensor_descriptors", kDescriptor, true},
-                             {kMetadata, 18, "parameters", kParameter, true},
-                             {kMetadata, 19, "hidden_pointers", kNumber},
-                             {kMetadata, 20, "toolchain_metadata", kText},
-                             {kTarget, 1, "backend", kText},
-                             {kTarget, 2, "architecture", kText},
-                             {kDescriptor, 1, "swizzle", kNumber},
-                             {kDescriptor, 2, "elem_size", kNumber},
-                             {kDescriptor, 3, "elem_type", kNumber},
-                             {kDescriptor, 4, "block_size", kNumber, true},
-                             {kDescriptor, 5, "fp4_padded", kFlag},
-                             {kParameter, 1, "name", kText},
-                             {kParameter, 2, "type", kText}};
+// Beside numbers and flags of the metadata.
+constexpr Field kOtherFields[] = {{kResponse, 1, "key", kText},
+                                  {kResponse, 4, "metadata", kMetadata},
+                                  {kResponse, 5, "stages", kStage, true},
+                                  {kStage, 1, "stage", kText},
+                                  {kStage, 2, "digest", kText},
+                                  {kStage, 4, "content", kText},
+                                  {kMetadata, 1, "name", kText},
+                                  {kMetadata, 2, "target", kTarget},
+                                  {kMetadata, 12, "cluster_dims", kNumber, true},
+                                  {kMetadata, 17, "tensor_descriptors", kDescriptor, true},
+                                  {kMetadata, 18, "parameters", kParameter, true},
+                                  {kMetadata, 20, "toolchain_metadata", kText},
+                                  {kTarget, 1, "backend", kText},
+                                  {kTarget, 2, "architecture", kText},
+                                  {kDescriptor, 1, "swizzle", kNumber},
+                                  {kDescriptor, 2, "elem_size", kNumber},
+                                  {kDescriptor, 3, "elem_type", kNumber},
+                                  {kDescriptor, 4, "block_size", kNumber, true},
+                                  {kDescriptor, 5, "fp4_padded", kFlag},
+                                  {kParameter, 1, "name", kText},
+                                  {kParameter, 2, "type", kText}};
+
+std::vector<Field> MakeFields() {
+  std::vector<Field> fields(std::begin(kOtherFields), std::end(kOtherFields));
+  KernelMetadata metadata;
+  ForEachField(metadata, [&](uint32_t number, const char* name, auto& member, int64_t, int64_t) {
+    const bool is_flag = std::is_same_v<decltype(member), bool&>;
+    fields.push_back({kMetadata, number, name, is_flag ? kFlag : kNumber});
+  });
+  return fields;
+}
 
 // Throws protozero::exception where `bytes` are no such message.
 Json ToJson(Kind message, const protozero::data_view& bytes) {
+  // Never destroyed: threads may read responses while the process exits.
+  static const auto& fields = *new std::vector<Field>(MakeFields());
   Json json = Json::object();
   protozero::pbf_reader reader(bytes);
   while (reader.next()) {
     const Field* field = nullptr;
-    for (const Field& each : kFields) {
+    for (const Field& each : fields) {
       if (each.in == message && each.number == reader.tag()) field = &each;
     }
     if (field == nullptr) {
