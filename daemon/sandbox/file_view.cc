@@ -40,12 +40,17 @@ fs::path FileView::Reach(const fs::path& path, int links_left) {
       reached = reached.parent_path();
       continue;
     }
+    const fs::path next = reached / *part;
+    if (passed_.contains(next)) {
+      reached = next;
+      continue;
+    }
     if (reached.has_relative_path()) Add(Kind::kDirectory, reached);
     std::error_code error;
-    const fs::path next = reached / *part;
     const fs::file_status status = fs::symlink_status(next, error);
     if (!fs::exists(status)) return {};
     if (!fs::is_symlink(status)) {
+      passed_.insert(next);
       reached = next;
       continue;
     }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "daemon/sandbox/jail_description.h"
@@ -35,7 +36,8 @@ class FileView {
 
   std::vector<ViewEntry> entries_;
   std::set<std::filesystem::path> shown_;
-  std::set<std::filesystem::path> made_;  // directories and links
+  std::set<std::filesystem::path> made_;    // directories and links
+  std::unordered_set<std::string> passed_;  // known not to be links
 };
 
 }  // namespace kiln

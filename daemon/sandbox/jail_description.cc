@@ -1,5 +1,6 @@
 #include "daemon/sandbox/jail_description.h"
 
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
@@ -26,9 +27,7 @@ Json EncodeJail(const JailDescription& jail) {
   Json paths = Json::array();
   for (const JailPath& path : jail.paths) paths.push_back(Json::array({path.path, path.access}));
   Json filter = Json::array();
-  for (const sock_filter& one : jail.filter) {
-    filter.push_back(Json::array({one.code, one.jt, one.jf, one.k}));
-  }
+  for (const sock_filter& one : jail.filter) filter.push_back(std::bit_cast<uint64_t>(one));
   Json view = Json::array();
   for (const ViewEntry& entry : jail.view) {
     view.push_back(Json::array({entry.kind, entry.path, entry.target}));
@@ -48,7 +47,6 @@ absl::StatusOr<WorkerLimits> DecodeLimits(const Json& json) {
 
 absl::StatusOr<JailDescription> DecodeJail(const Json& json) {
   using Paths = std::vector<std::pair<std::string, uint64_t>>;
-  using Instructions = std::vector<std::tuple<uint16_t, uint8_t, uint8_t, uint32_t>>;
   using View = std::vector<std::tuple<ViewEntry::Kind, std::string, std::string>>;
   try {
     JailDescription jail;
@@ -58,8 +56,8 @@ absl::StatusOr<JailDescription> DecodeJail(const Json& json) {
     for (const auto& [path, access] : json.at("paths").get<Paths>()) {
       jail.paths.push_back({path, access});
     }
-    for (const auto& [code, jt, jf, k] : json.at("filter").get<Instructions>()) {
-      jail.filter.push_back({code, jt, jf, k});
+    for (const uint64_t one : json.at("filter").get<std::vector<uint64_t>>()) {
+      jail.filter.push_back(std::bit_cast<sock_filter>(one));
     }
     for (const auto& [kind, path, target] : json.at("view").get<View>()) {
       jail.view.push_back({kind, path, target});

@@ -11,6 +11,7 @@ import os
 import platform
 import struct
 import subprocess
+import sys
 import threading
 
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
@@ -29,9 +30,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def filter_system_calls(instructions):
-    """Restricts this thread, and all that it starts, for good."""
-    packed = b"".join(struct.pack("=HBBI", *one) for one in instructions)
-    kept = ctypes.create_string_buffer(packed, len(packed))
+    """Restricts this thread, and all that it starts, for good. `instructions`: each a struct sock_filter as a number."""
+    kept = (ctypes.c_uint64 * len(instructions))(*instructions)
     program = struct.pack("@HP", len(instructions), ctypes.addressof(kept))
     if LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -42,8 +42,9 @@ def stat_refusal(machine):
     if machine not in OTHERS:
         return []
     others = [step for number in OTHERS[machine] for step in ((IF_EQUAL, 0, 1, number), REFUSE)]
-    return [(LOAD, 0, 0, 0), *others, (IF_EQUAL, 1, 0, NEWFSTATAT[machine]), ALLOW, (LOAD, 0, 0, FLAGS), (IF_HAS, 0, 1, AT_EMPTY_PATH), ALLOW,
-            REFUSE]
+    steps = [(LOAD, 0, 0, 0), *others, (IF_EQUAL, 1, 0, NEWFSTATAT[machine]), ALLOW, (LOAD, 0, 0, FLAGS), (IF_HAS, 0, 1, AT_EMPTY_PATH), ALLOW,
+             REFUSE]
+    return [int.from_bytes(struct.pack("=HBBI", *step), sys.byteorder) for step in steps]
 
 
 def refuse_stat():
