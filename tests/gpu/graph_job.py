@@ -232,7 +232,7 @@ def main():
 
     score = graph_score.Score(client, programs / "run_segments", target, say, measured)
     parts = {"graph": (cold, softmax, layer_norm, matmul, attention_64, attention_128, convolution, chain, transposed, kiln_graph, barriers, cases),
-             "score": (score.functions, score.launches, score.jumps, score.spills, score.factors)}
+             "score": (score.functions, score.launches, score.jumps, score.spills, score.factors, score.normalizations)}
     for part in parts[what]:
         if fnmatch.fnmatch(part.__name__, only):
             guarded(part)

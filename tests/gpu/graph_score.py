@@ -125,6 +125,35 @@ class Window:
 WINDOWS = [Window("Relu"), Window("Tanh")]
 
 
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Rows that are computed by an operation, then normalized."""
+
+    op: str
+    normalization: str
+    columns: int
+
+    @property
+    def name(self):
+        return f"{self.op}-{self.normalization}-{self.columns}".lower()
+
+    @property
+    def elements(self):
+        return (1 << 25) // self.columns * self.columns
+
+    def case(self, computed):
+        shape = [self.elements // self.columns, self.columns]
+        scales = {"scale": (F16, shape[1:]), "bias": (F16, shape[1:])} if self.normalization == "LayerNormalization" else {}
+        steps = [(self.op, ["x"], "h", {})] if computed else []
+        return graph_segments.case_of(self.name, {"x": (F16, shape), **scales}, (F16, shape),
+                                      [*steps, (self.normalization, ["h" if computed else "x", *scales], "y", {})])
+
+
+# A block holds the shorter ones.
+ROWS_COMPUTED = [Rows(op, normalization, columns) for columns in (4096, 40000) for op in ("Relu", "Gelu")
+                 for normalization in ("Softmax", "LayerNormalization")]
+
+
 def tiny():
     return graph_segments.case_of("a small kernel", {"x": (F32, [1024])}, (F32, [1024]), [("Neg", ["x"], "y", {})])
 
@@ -243,6 +272,10 @@ class Score:
         for factor in (*FACTORS, *WINDOWS):
             self._pair(f"graph-score-{factor.name}", factor.case(True), alone=factor.case(False), elements=factor.elements)
 
+    def normalizations(self):
+        for rows in ROWS_COMPUTED:
+            self._pair(f"graph-score-{rows.name}", rows.case(True), alone=rows.case(False), elements=rows.elements)
+
     def _pair(self, name, case, alone=None, elements=0):
         try:
             self._choice(name, case, alone, elements)
@@ -262,6 +295,6 @@ class Score:
             text += f", {times.us('score')} by {len(built['score'])} kernels"
         if alone:
             cost = statistics.median(times.each(lambda turn, byte: (turn["fused"] - turn["alone"]) / elements / byte))
-            text += f", {times.us('alone')} without; {cost:.2f} bytes for an element of the factor"
+            text += f", {times.us('alone')} without; {cost:.2f} bytes for an element"
         others = [way for way in ("fused", "apart") if way != chosen]
         self._measured(name, times.each(lambda turn, _: min(turn[way] for way in others) / turn[chosen]), 1 - LOSS_MAX, "higher", text)

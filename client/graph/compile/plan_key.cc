@@ -15,7 +15,7 @@ namespace kiln::graph {
 namespace {
 
 // Raise it when the same segment gives other kernels.
-constexpr int kPlanKeyVersion = 7;
+constexpr int kPlanKeyVersion = 8;
 
 std::string HexOfSha256(std::string_view text) {
   std::array<uint8_t, 32> digest;
@@ -58,6 +58,7 @@ class KeyText {
         model.launch_bytes, model.recompute_max, model.worthwhile_elements);
     Add("pressure {} {} {} {} {} {}", model.jump_bytes, model.tile_operands_max, model.spill_bytes,
         model.factor_loads_max, model.attention_loads_max, model.tile_width);
+    Add("factors {} {} {}", model.tile_function_slowdown, model.staged_bytes, model.tile_queries);
     Add("splits {} {} {} {}", model.split_multiple, model.split_small, model.split_small_ratio,
         model.splits_max);
     Add("barriers {} {}", static_cast<int>(config.barriers), model.barrier_bytes);

@@ -28,15 +28,29 @@ constexpr size_t kSectionParametersMax = 128;
 // The result, and all keys and values. An attention that gives its scores has two loops for them.
 constexpr size_t kAttentionOutputsMax = 3;
 
-// How many additions take as long as an element of the operator, both branches of a select counted.
-double WorkOf(const Operator& op, const CostModel& model) {
-  if (!op.parsed) return 1;
-  double work = 0;
+// How many additions take as long as an element, both branches of a select counted.
+struct Work {
+  double anywhere = 0;
+  double in_tiles = 0;  // of a product that has it as its factor
+
+  Work& operator+=(const Work& other) {
+    anywhere += other.anywhere;
+    in_tiles += other.in_tiles;
+    return *this;
+  }
+};
+
+Work WorkOf(const Operator& op, const CostModel& model) {
+  if (!op.parsed) return {1, 1};
+  double plain = 0;
+  double special = 0;
   for (const Expression::Node& node : op.parsed->nodes()) {
     if (node.kind != Expression::Node::Kind::kCall) continue;
-    work += IsSpecialFunction(node.opcode) ? model.special_function_cost : 1;
+    (IsSpecialFunction(node.opcode) ? special : plain) += 1;
   }
-  return std::max(work, 1.0);
+  special *= model.special_function_cost;
+  return {std::max(plain + special, 1.0),
+          std::max(plain + special * model.tile_function_slowdown, 1.0)};
 }
 
 bool IsTiled(SectionType type) { return FactsOf(type).tiling == Tiling::kProduct; }
@@ -58,7 +72,7 @@ class Planner {
     bool is_inlined = false;
     // One for each output, where strides alone say where its elements lie in memory; else empty.
     std::vector<View> views;
-    double work = 1;        // of one element, in additions
+    Work work;              // of one element
     bool has_loop = false;  // it, or what is inlined into it
     // Where that is a product or a convolution, whose results are tiles in registers: its loads.
     std::optional<int> factors;
@@ -67,7 +81,7 @@ class Planner {
   struct Cone {
     int operations = 0;
     size_t inputs = 0;  // values
-    double work = 0;    // of one element
+    Work work;          // of one element
     // Values in memory that have an element for each of the operation's, at least.
     int loads = 0;
     double loaded_bytes = 0;  // of those, for one element
@@ -98,6 +112,8 @@ class Planner {
   FusionChoice Choose(int producer, const Cone& from, int consumer, int value);
   bool HasTileType(int value) const;
   double TileWidth(int consumer, int value, const Cone& from);
+  bool IsStaged(int consumer, int value) const;
+  double NormalizationReads(const Operation& operation) const;
   double ReadsPerElement(int consumer, int value, double tile);
   std::optional<double> AttentionReads(int consumer, int value);
   Section SectionOf(int root);
@@ -199,6 +215,25 @@ double Planner::TileWidth(int consumer, int value, const Cone& from) {
              : 1;
 }
 
+// Whether a computed factor goes through shared memory before it is multiplied. sm_90 reads the
+// left factor of a matrix product from registers; f32 has no matrix unit there.
+bool Planner::IsStaged(int consumer, int value) const {
+  if (nodes_[static_cast<size_t>(consumer)].type != SectionType::kMatmul) return false;
+  return ValueAt(value).type == DType::kF32 || value != OperationAt(consumer).inputs.front();
+}
+
+// Two reductions, then the elements. Triton computes those of a row once that a block holds.
+double Planner::NormalizationReads(const Operation& operation) const {
+  const std::vector<Size>& shape = ValueAt(operation.outputs.front()).shape;
+  const LoweringRule* const rule = FindLoweringRule(operation.name);
+  if (!config_.multiplies_tiles || shape.empty() || rule->inner == nullptr) return 3;
+  const std::vector<int> inner = rule->inner(segment_, operation);
+  double row = 1;
+  for (const int axis : inner) row *= Typical(shape[static_cast<size_t>(axis)]);
+  const bool is_along_memory = std::ranges::count(inner, std::ssize(shape) - 1) > 0;
+  return is_along_memory && row <= static_cast<double>(kBlocks.elements_max) ? 1 : 3;
+}
+
 // How often the consumer's loops compute each element of one of its inputs.
 double Planner::ReadsPerElement(int consumer, int value, double tile) {
   const Operation& operation = OperationAt(consumer);
@@ -208,7 +243,7 @@ double Planner::ReadsPerElement(int consumer, int value, double tile) {
     case SectionType::kReduction:
       return 1;
     case SectionType::kNormalization:
-      return 3;                   // two reductions, then the elements
+      return NormalizationReads(operation);
     case SectionType::kMatmul: {  // [.., M, K] by [.., K, N]
       const std::vector<Size>& shape = ValueAt(operation.inputs[0]).shape;
       return shape.empty() ? 1 : std::ceil(outputs * Typical(shape.back()) / elements / tile);
@@ -241,7 +276,7 @@ std::optional<double> Planner::AttentionReads(int consumer, int value) {
                          std::max(Typical(plan->q.width), Typical(plan->v.width)) <= kWidestHead;
   const double rows = Typical(plan->q.length);
   const double keys = Typical(plan->total);
-  const double blocks = has_tiles ? std::ceil(rows / config_.model.tile_width) : rows;
+  const double blocks = has_tiles ? std::ceil(rows / config_.model.tile_queries) : rows;
   // For the largest score, the sum of weights, and each column of the result.
   const double passes = has_tiles ? 1 : 2 + Typical(plan->v.width);
   double reads = 0;
@@ -352,24 +387,27 @@ FusionChoice Planner::Choose(int producer, const Cone& from, int consumer, int v
         fmt::format("shared memory: tiles would be {:.1f} times as large, {} fit", more, most);
     return choice;
   }
+  const double tile = TileWidth(consumer, value, from);
   const std::optional<double> found =
-      is_attention ? AttentionReads(consumer, value)
-                   : ReadsPerElement(consumer, value, TileWidth(consumer, value, from));
+      is_attention ? AttentionReads(consumer, value) : ReadsPerElement(consumer, value, tile);
   if (!found) {
     choice.reason = "attention reads such an input from memory alone";
     return choice;
   }
   const double reads = *found;
-  if (reads > model.recompute_max && from.work > 1) {
+  if (reads > model.recompute_max && from.work.anywhere > 1) {
     choice.reason = fmt::format("would compute each element {:.0f} times", reads);
     return choice;
   }
-  const FusionFacts facts{.producer_elements = Elements(value),
-                          .bytes_per_element = BytesOf(value),
-                          .operations_per_element = from.work,
-                          .reads_per_element = reads,
-                          .loads_that_jump = JumpsInMemory(consumer) ? from.loads - 1 : 0,
-                          .tile_operands = node.factors ? fused.loads - *node.factors : 0};
+  const FusionFacts facts{
+      .producer_elements = Elements(value),
+      .bytes_per_element = BytesOf(value),
+      .operations_per_element = tile > 1 ? from.work.in_tiles : from.work.anywhere,
+      .reads_per_element = reads,
+      .is_factor_of_tiles = tile > 1,
+      .is_staged = tile > 1 && IsStaged(consumer, value),
+      .loads_that_jump = JumpsInMemory(consumer) ? from.loads - 1 : 0,
+      .tile_operands = node.factors ? fused.loads - *node.factors : 0};
   const FusionScore score = ScoreOf(facts, model);
   choice.is_fused = score.Sum() > 0;
   choice.reason =
@@ -403,7 +441,7 @@ void Planner::Inline(int number) {
   Node& node = NodeAt(number);
   if (!config_.fuses || !node.refusal.empty()) return;
   node.views = ViewsOnMemory(number);
-  if (!node.views.empty()) node.work = 0;
+  if (!node.views.empty()) node.work = {};
   const Cone cone = ConeOf(number, kOmitted);
   if (IsTiled(node.type)) node.factors = cone.loads;
   const std::vector<int>& outputs = OperationAt(number).outputs;
