@@ -768,7 +768,7 @@ def graph(setting):
     seen = json.loads(subprocess.run([setting.binaries / "graph_benchmark"], check=True, stdout=subprocess.PIPE, text=True).stdout)
     return [Row("graph-plan", [each / 1000 for each in seen["plan_us"]], 5, "lower",
                 f"1 ms: planning {seen['operations']} operations, which become {seen['sections']} sections", kernels=seen["sections"]),
-            Row("graph-plan-texts", [each / 1000 for each in seen["texts_us"]], None, "lower",
+            Row("graph-plan-texts", [each / 1000 for each in seen["texts_us"]], 5, "lower",
                 f"1 ms: a plan of {seen['operations']} operations with the texts of its kernels, for cuda:90"),
             Row("graph-ptx-template", seen["ptx_us"], 20, "lower", "1 µs: the text of an elementwise kernel in PTX")]
 

@@ -1,9 +1,12 @@
 // The kernels of a plan: of each section, or of a group of sections.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "client/graph/compile/compiler_choice.h"
@@ -11,6 +14,8 @@
 #include "client/graph/compile/section_groups.h"
 #include "client/graph/emit/cuda.h"
 #include "client/graph/emit/stages.h"
+#include "client/graph/operators/constant_elements.h"
+#include "client/graph/plan/section_form.h"
 #include "storage/base/status.h"
 
 namespace kiln::graph {
@@ -35,6 +40,53 @@ absl::StatusOr<PlannedKernel> KernelOfGroup(const Segment& segment, const Plan& 
   return kernel;
 }
 
+// Kernels of the sections that a plan has had: layers of a model are alike.
+class KnownSections {
+ public:
+  // Their buffers are places in `form.values`. Null: no such section was added.
+  const std::vector<PlannedKernel>* Find(const Segment& segment, const SectionForm& form) const {
+    const auto those = known_.find(form.text);
+    if (those == known_.end()) return nullptr;
+    for (const Known& known : those->second) {
+      const bool has_its_constants = std::ranges::all_of(known.constants, [&](const auto& each) {
+        const auto& bytes = ValueAt(segment, form, each.first).bytes;
+        return bytes == each.second || *bytes == *each.second;
+      });
+      if (has_its_constants) return &known.kernels;
+    }
+    return nullptr;
+  }
+
+  // `asked`: constants of the segment, whose elements the kernels were written with.
+  const std::vector<PlannedKernel>& Add(const Segment& segment, SectionForm form,
+                                        const std::vector<const Value*>& asked,
+                                        std::vector<PlannedKernel> kernels) {
+    const auto place_of = [&](int value) {
+      return static_cast<int>(std::ranges::lower_bound(form.values, value) - form.values.begin());
+    };
+    Known known{.kernels = std::move(kernels)};
+    for (PlannedKernel& kernel : known.kernels) {
+      for (int& buffer : kernel.buffers) buffer = place_of(buffer);
+    }
+    for (const Value* value : asked) {
+      known.constants[place_of(static_cast<int>(value - segment.values.data()))] = value->bytes;
+    }
+    return known_[std::move(form.text)].emplace_back(std::move(known)).kernels;
+  }
+
+ private:
+  struct Known {
+    std::vector<PlannedKernel> kernels;
+    std::map<int, std::shared_ptr<const std::string>> constants = {};  // by place
+  };
+
+  static const Value& ValueAt(const Segment& segment, const SectionForm& form, int place) {
+    return segment.values[static_cast<size_t>(form.values[static_cast<size_t>(place)])];
+  }
+
+  std::unordered_map<std::string, std::vector<Known>> known_;  // by the text of their form
+};
+
 class PlanKernels {
  public:
   PlanKernels(const Segment& segment, Plan& plan, const CompileConfig& config,
@@ -42,14 +94,20 @@ class PlanKernels {
       : segment_(segment), plan_(plan), config_(config), plan_config_(plan_config) {}
 
   absl::Status Add(int section) {
-    const int root = plan_.sections[static_cast<size_t>(section)].root;
-    auto programs = LowerSection(segment_, plan_.sections[static_cast<size_t>(section)]);
+    const Section& facts = plan_.sections[static_cast<size_t>(section)];
+    const int root = facts.root;
+    SectionForm form = FormOf(segment_, facts);
+    if (const auto* known = known_.Find(segment_, form)) {
+      for (const PlannedKernel& kernel : *known) AddLike(kernel, section, form.values);
+      return absl::OkStatus();
+    }
+    const AskedConstants asked;
+    auto programs = LowerSection(segment_, facts);
     if (!programs.ok()) {
       refused_.emplace(section, std::string(programs.status().message()));
       return absl::OkStatus();
     }
-    auto those =
-        KernelsOfPrograms(*std::move(programs), config_, plan_config_, segment_.symbols, known_);
+    auto those = KernelsOfPrograms(*std::move(programs), config_, plan_config_, segment_.symbols);
     if (absl::IsNotFound(those.status()) && config_.forced) {
       return absl::UnimplementedError(fmt::format(
           "{} ({}): {} cannot write it: {}", segment_.operations[static_cast<size_t>(root)].name,
@@ -60,9 +118,10 @@ class PlanKernels {
       return absl::OkStatus();
     }
     if (!those.ok()) return those.status();
-    for (PlannedKernel& kernel : *those) {
-      kernel.section = section;
-      kernels_.push_back(std::move(kernel));
+    const std::vector<int> values = form.values;
+    for (const PlannedKernel& kernel :
+         known_.Add(segment_, std::move(form), asked.values(), *std::move(those))) {
+      AddLike(kernel, section, values);
     }
     return absl::OkStatus();
   }
@@ -88,11 +147,18 @@ class PlanKernels {
   }
 
  private:
+  // `known`: its buffers are places in the section's values.
+  void AddLike(const PlannedKernel& known, int section, const std::vector<int>& values) {
+    PlannedKernel& kernel = kernels_.emplace_back(known);
+    kernel.section = section;
+    for (int& buffer : kernel.buffers) buffer = values[static_cast<size_t>(buffer)];
+  }
+
   const Segment& segment_;
   Plan& plan_;
   const CompileConfig& config_;
   const PlanConfig& plan_config_;
-  KnownKernels known_;
+  KnownSections known_;
   std::vector<PlannedKernel> kernels_;
   std::map<int, std::string> refused_;  // sections
 };

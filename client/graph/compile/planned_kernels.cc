@@ -83,13 +83,6 @@ std::vector<PlannedKernel> VariantsOf(const PlannedKernel& whole, const CompileC
   return variants;
 }
 
-// What decides the texts of a program's kernels, in a plan whose programs have the same symbols.
-std::string KeyOf(const LoopProgram& program) {
-  std::string key = ToText(program);
-  for (const Buffer& buffer : program.buffers) key += fmt::format("{} ", buffer.alignment);
-  return key;
-}
-
 // The last one is that of the whole range, behind the variants.
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOfProgram(LoopProgram program,
                                                             std::vector<int> values,
@@ -124,22 +117,15 @@ absl::Status CheckParameters(size_t parameters) {
 absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(std::vector<LoopProgram> programs,
                                                              const CompileConfig& config,
                                                              const PlanConfig& plan_config,
-                                                             const std::vector<Symbol>& symbols,
-                                                             KnownKernels& known) {
+                                                             const std::vector<Symbol>& symbols) {
   std::vector<PlannedKernel> kernels;
   for (LoopProgram& program : programs) {
     DropUnusedBuffers(program);
-    const std::vector<int> values = TakeValues(program);
+    std::vector<int> values = TakeValues(program);
     KILN_RETURN_IF_ERROR(CheckParameters(values.size() + program.symbols.size()));
-    std::vector<PlannedKernel>& alike = known[KeyOf(program)];
-    if (alike.empty()) {
-      KILN_ASSIGN_OR_RETURN(
-          alike, KernelsOfProgram(std::move(program), values, config, plan_config, symbols));
-    }
-    for (PlannedKernel kernel : alike) {
-      kernel.buffers = values;
-      kernels.push_back(std::move(kernel));
-    }
+    KILN_ASSIGN_OR_RETURN(auto those, KernelsOfProgram(std::move(program), std::move(values),
+                                                       config, plan_config, symbols));
+    std::ranges::move(those, std::back_inserter(kernels));
   }
   return kernels;
 }

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,14 +13,10 @@ namespace kiln::graph {
 // RESOURCE_EXHAUSTED: there are more than kParametersMax.
 [[nodiscard]] absl::Status CheckParameters(size_t parameters);
 
-// Kernels of the programs that a plan has had, by all that decides their texts: layers of a model
-// are alike.
-using KnownKernels = std::unordered_map<std::string, std::vector<PlannedKernel>>;
-
-// `symbols`: with the segment's names. `known`: of one plan. NOT_FOUND: why no compiler can write
-// them. RESOURCE_EXHAUSTED: one has too many parameters.
+// `symbols`: with the segment's names. NOT_FOUND: why no compiler can write them.
+// RESOURCE_EXHAUSTED: one has too many parameters.
 [[nodiscard]] absl::StatusOr<std::vector<PlannedKernel>> KernelsOfPrograms(
     std::vector<LoopProgram> programs, const CompileConfig& config, const PlanConfig& plan_config,
-    const std::vector<Symbol>& symbols, KnownKernels& known);
+    const std::vector<Symbol>& symbols);
 
 }  // namespace kiln::graph

@@ -5,6 +5,8 @@
 namespace kiln::graph {
 namespace {
 
+thread_local std::vector<const Value*>* asked = nullptr;
+
 template <typename T>
 std::vector<double> AsNumbers(const std::string& bytes) {
   std::vector<double> numbers(bytes.size() / sizeof(T));
@@ -18,8 +20,12 @@ std::vector<double> AsNumbers(const std::string& bytes) {
 
 }  // namespace
 
+AskedConstants::AskedConstants() { asked = &values_; }
+AskedConstants::~AskedConstants() { asked = nullptr; }
+
 std::optional<std::vector<double>> ConstantElements(const Value& value) {
   if (!value.is_constant || !value.bytes) return std::nullopt;
+  if (asked != nullptr) asked->push_back(&value);
   switch (value.type) {
     case DType::kBool:
     case DType::kU8:

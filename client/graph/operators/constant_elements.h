@@ -12,4 +12,18 @@ namespace kiln::graph {
 // are rounded.
 std::optional<std::vector<double>> ConstantElements(const Value& value);
 
+// The constants whose elements this thread asks for while it lives. One at a time.
+class AskedConstants {
+ public:
+  AskedConstants();
+  ~AskedConstants();
+  AskedConstants(const AskedConstants&) = delete;
+  AskedConstants& operator=(const AskedConstants&) = delete;
+
+  const std::vector<const Value*>& values() const { return values_; }
+
+ private:
+  std::vector<const Value*> values_;
+};
+
 }  // namespace kiln::graph

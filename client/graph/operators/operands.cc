@@ -160,6 +160,9 @@ constexpr size_t kFactorsMax = 8;  // of a term: AboveMin may make 2^8 of it
 }  // namespace
 
 bool IsAtMost(const Size& one, const Size& other, const std::vector<Symbol>& symbols) {
+  const auto least = one.Constant();
+  const auto most = least ? other.Constant() : std::nullopt;
+  if (most) return *least <= *most;  // as most are
   const Size difference = other - one;
   if (!difference.IsValid()) return false;
   if (LeastOf(difference, symbols) >= 0) return true;

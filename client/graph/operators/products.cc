@@ -79,17 +79,17 @@ absl::StatusOr<Outputs> MatMulIntegerOutputs(const Operands& operands) {
 }
 
 // Where the factors of one product lie.
-struct Factors {
+struct ProductFactors {
   Position a;
   Position b;
   Loop loop;
 };
 
-Factors FactorsAt(ElementEmitter& e, const Position& position, size_t right = 1) {
+ProductFactors FactorsAt(ElementEmitter& e, const Position& position, size_t right = 1) {
   const bool has_row = e.Rank(0) > 1;
   const bool has_column = e.Rank(right) > 1;
   const size_t batch = position.size() - (has_row ? 1 : 0) - (has_column ? 1 : 0);
-  Factors factors;
+  ProductFactors factors;
   factors.loop = e.NewLoop(MatrixOf(e, 0, "transA").columns);
   factors.a = Position(position.begin(), position.begin() + static_cast<std::ptrdiff_t>(batch));
   factors.b = factors.a;
@@ -110,7 +110,7 @@ Factors FactorsAt(ElementEmitter& e, const Position& position, size_t right = 1)
 
 int ProductAt(ElementEmitter& e, const Position& position) {
   const DType type = FactsOf(e.TypeOf(0)).accumulate;
-  const Factors factors = FactorsAt(e, position);
+  const ProductFactors factors = FactorsAt(e, position);
   const int a = e.ReadAs(type, 0, factors.a);  // before b, whatever compiler builds Kiln
   const int product = e.Multiply(a, e.ReadAs(type, 1, factors.b));
   return e.Sum(product, {factors.loop});
@@ -164,7 +164,7 @@ int Centered(ElementEmitter& e, size_t input, size_t zero, const Position& posit
 }
 
 int MatMulIntegerElement(ElementEmitter& e, int, const Position& position) {
-  const Factors factors = FactorsAt(e, position);
+  const ProductFactors factors = FactorsAt(e, position);
   const int a = Centered(e, 0, 2, factors.a);
   const int product = e.Multiply(a, Centered(e, 1, 3, factors.b));
   return e.Sum(product, {factors.loop});
@@ -181,7 +181,7 @@ absl::StatusOr<Outputs> QLinearMatMulOutputs(const Operands& operands) {
 }
 
 int QLinearMatMulElement(ElementEmitter& e, int, const Position& position) {
-  const Factors factors = FactorsAt(e, position, 3);
+  const ProductFactors factors = FactorsAt(e, position, 3);
   const int a = Centered(e, 0, 2, factors.a);
   const int product = e.Multiply(a, Centered(e, 3, 5, factors.b));
   const int sum = e.Cast(DType::kF32, e.Sum(product, {factors.loop}));

@@ -177,6 +177,20 @@ TEST(PlannedKernelsTest, EqualLayersHaveOneText) {
             KernelsFor(renamed, {.target = "cuda:90"}).kernels->front().kernel.text);
 }
 
+TEST(PlannedKernelsTest, ConstantsThatAKernelIsWrittenWithMakeAnother) {
+  SegmentMaker maker;
+  for (const int64_t begin : {1, 2, 1}) {
+    const int x = maker.Input({8});
+    const int part = maker.Add("Slice", {x, maker.Integers({begin}), maker.Integers({begin + 4})});
+    maker.Output(maker.Add("Neg", {part}));
+  }
+  const auto kernels = KernelsFor(maker.segment(), {.target = "cuda:90"}).kernels.value();
+  ASSERT_EQ(kernels.size(), 3u);
+  EXPECT_NE(kernels[0].kernel.text, kernels[1].kernel.text);
+  EXPECT_EQ(kernels[0].kernel.text, kernels[2].kernel.text);
+  EXPECT_EQ(kernels[1].buffers.front(), kernels[0].buffers.front() + 5);
+}
+
 TEST(PlannedKernelsTest, TheShapeOfAReshapeIsNoParameter) {
   SegmentMaker maker;
   const int x = maker.Input({4, 6});
