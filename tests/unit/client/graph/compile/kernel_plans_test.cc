@@ -43,7 +43,8 @@ TEST(KernelPlansTest, APlanOfManyTargetsIsThatOfEach) {
 }
 
 TEST(KernelPlansTest, ATargetThatNoCompilerMakesCodeForIsRefused) {
-  const auto plans = PlansFor({"cuda:90", "hip:gfx942"}, {.available = {Compiler::kCuda}});
+  const auto plans =
+      PlansFor({"cuda:90", "hip:gfx942"}, {.target = {}, .available = {Compiler::kCuda}});
   ASSERT_TRUE(plans.ok()) << plans.status();
   ASSERT_EQ(plans->plans().size(), 1u);
   EXPECT_EQ(plans->plans()[0].target(), "cuda:90");
@@ -53,7 +54,8 @@ TEST(KernelPlansTest, ATargetThatNoCompilerMakesCodeForIsRefused) {
 }
 
 TEST(KernelPlansTest, WhatNoTargetHasIsRefusedByName) {
-  const auto none = PlansFor({"cuda:90", "hip:gfx942"}, {.forced = Compiler::kOpenCl});
+  const auto none =
+      PlansFor({"cuda:90", "hip:gfx942"}, {.target = {}, .forced = Compiler::kOpenCl});
   EXPECT_EQ(none.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(none.status().ToString(), HasSubstr("there is a plan for none of the targets: "));
   EXPECT_THAT(none.status().ToString(), HasSubstr("no code for target cuda:90"));
