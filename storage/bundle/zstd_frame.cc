@@ -4,27 +4,9 @@
 
 #include <memory>
 
+#include "storage/base/zstd_contexts.h"
+
 namespace kiln {
-namespace {
-
-struct FreeContext {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
-
-// One context per thread: making one asks the processor what it is, which takes microseconds on a
-// virtual machine. That is longer than a small frame takes.
-ZSTD_CCtx* CompressionContext() {
-  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
-  return context.get();
-}
-
-ZSTD_DCtx* DecompressionContext() {
-  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
-  return context.get();
-}
-
-}  // namespace
 
 absl::StatusOr<std::string> CompressFrame(std::string_view content) {
   ZSTD_CCtx* const context = CompressionContext();

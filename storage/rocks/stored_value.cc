@@ -5,9 +5,9 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "storage/base/byte_codec.h"
+#include "storage/base/zstd_contexts.h"
 
 namespace kiln {
 namespace {
@@ -25,22 +25,6 @@ std::string Frame(Codec codec, size_t raw_size, std::string_view payload) {
   writer.Number(static_cast<uint64_t>(raw_size));
   writer.Raw(payload);
   return writer.Take();
-}
-
-struct FreeContext {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
-
-// One context per thread: creating one costs more than compressing a small kernel.
-ZSTD_CCtx* CompressionContext() {
-  thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
-  return context.get();
-}
-
-ZSTD_DCtx* DecompressionContext() {
-  thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
-  return context.get();
 }
 
 absl::StatusOr<std::string> DecompressFrame(std::string_view frame, uint64_t raw_size) {
