@@ -1211,6 +1211,37 @@ def test_a_line_at_the_end_says_what_was_done(daemon, newest, tmp_path):
     assert "by Triton" not in line and " 1 kernel: " in line
 
 
+FORK_WHILE_ANOTHER_THREAD_PARSES = """
+import os, signal, threading
+import kiln.triton
+from kiln._plugin import source_dependencies
+parses, ends = threading.Event(), threading.Event()
+def parse():
+    with source_dependencies._parsing.lock:
+        parses.set()
+        ends.wait()
+thread = threading.Thread(target=parse)
+thread.start()
+parses.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    source_dependencies._names_in("def kernel(x):\\n    return x")
+    os._exit(0)
+status = os.waitpid(pid, 0)[1]
+ends.set()
+thread.join()
+assert status == 0, status
+"""
+
+
+def test_a_child_parses_though_it_was_forked_while_another_thread_did(newest, tmp_path):
+    with Job(tmp_path, newest) as job:
+        environment = job.environment
+    done = subprocess.run([newest, "-B", "-c", FORK_WHILE_ANOTHER_THREAD_PARSES], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_older_triton_has_no_hook_and_says_so(tmp_path):
     """With a Triton that has none, which takes no more than a knob that is not there."""
     script = ("from triton import knobs\ndel type(knobs.runtime).add_stages_inspection_hook\nimport kiln.triton\n")

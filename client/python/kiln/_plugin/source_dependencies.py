@@ -30,6 +30,7 @@ import triton.language as tl
 from triton.compiler.compiler import ASTSource, IRSource
 from triton.runtime import jit
 
+from kiln import _process
 from kiln._plugin.attempt import attempt
 
 _FUNCTIONS_MAX = 1024
@@ -364,13 +365,27 @@ class _Names(NamedTuple):
 
 
 _names: Dict[str, _Names] = {}  # by text
-_parsing = threading.RLock()  # in Python before 3.11.5 two threads that parse may fail (SystemError)
+
+
+class _Parsing:
+    """In Python before 3.11.5 two threads that parse may fail (SystemError). A forked child has a lock of its own: its parent's may be
+    held by a thread that the child lacks."""
+
+    def __init__(self) -> None:
+        self.reset_after_fork()
+        _process.reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self.lock = threading.RLock()
+
+
+_parsing = _Parsing()
 
 
 def _names_in(text: str, tree: "Optional[ast.Module]" = None) -> _Names:
     names = _names.get(text)
     if names is None:
-        with _parsing:
+        with _parsing.lock:
             tree = tree or ast.parse(text)
         function, = tree.body
         if not isinstance(function, ast.FunctionDef):
@@ -389,7 +404,7 @@ def _note_parsed() -> None:
 
     @functools.wraps(parse)
     def parse_and_note(function: Any) -> Any:
-        with _parsing:
+        with _parsing.lock:
             tree = parse(function)
         with attempt("to note the names in a function", (Unknown,)):
             _names_in(function.src, tree)
