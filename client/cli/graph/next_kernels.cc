@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 namespace kiln::cli {
 namespace {
 
@@ -16,13 +14,6 @@ std::vector<size_t> KernelsOfGroup(const graph::Segment& segment, TargetPlan& pl
   const absl::Status status = graph::SeparateGroup(segment, plan.plan, plan.kernels, number,
                                                    plan.config, plan.plan_config, kWhy);
   if (!status.ok()) {
-    graph::PlannedKernel& kernel = plan.kernels[number];
-    kernel.is_dropped = true;
-    std::map<int, std::string> reasons;
-    for (const int section : plan.plan.groups[static_cast<size_t>(kernel.group)].sections) {
-      reasons.emplace(section, status.message());
-    }
-    graph::GiveToEngine(plan.plan, reasons);
     err << fmt::format("kiln: {}: it failed, and its sections are the engine's: {}\n", name,
                        std::string(status.message()));
     return next;

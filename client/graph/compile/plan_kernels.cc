@@ -135,9 +135,9 @@ class PlanKernels {
   }
   absl::Status AddEach(int number, std::string why) {
     SectionGroup& group = plan_.groups[static_cast<size_t>(number)];
-    for (const int section : group.sections) KILN_RETURN_IF_ERROR(Add(section));
     group.is_joined = false;
     group.reason = std::move(why);
+    for (const int section : group.sections) KILN_RETURN_IF_ERROR(Add(section));
     return absl::OkStatus();
   }
 
@@ -189,9 +189,17 @@ absl::Status SeparateGroup(const Segment& segment, Plan& plan, std::vector<Plann
                            size_t number, const CompileConfig& config,
                            const PlanConfig& plan_config, std::string_view why) {
   PlanKernels separate(segment, plan, config, plan_config);
-  const absl::Status status = separate.AddEach(kernels[number].group, std::string(why));
-  if (!status.ok()) return status;
   kernels[number].is_dropped = true;
+  const int group = kernels[number].group;
+  const absl::Status status = separate.AddEach(group, std::string(why));
+  if (!status.ok()) {
+    std::map<int, std::string> reasons;
+    for (const int section : plan.groups[static_cast<size_t>(group)].sections) {
+      reasons.emplace(section, status.message());
+    }
+    GiveToEngine(plan, reasons);
+    return absl::NotFoundError(status.message());
+  }
   std::ranges::move(std::move(separate).Finish(), std::back_inserter(kernels));
   return absl::OkStatus();
 }

@@ -47,7 +47,7 @@ struct PlannedKernel {
                                            std::string_view why);
 
 // After a failure of a group's kernel that `why` tells: drops it, and adds kernels for each of the
-// group's sections. Errors are those of KernelsOf.
+// group's sections. NOT_FOUND: there can be none, and the sections are the engine's.
 [[nodiscard]] absl::Status SeparateGroup(const Segment& segment, Plan& plan,
                                          std::vector<PlannedKernel>& kernels, size_t number,
                                          const CompileConfig& config, const PlanConfig& plan_config,

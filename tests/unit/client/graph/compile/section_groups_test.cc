@@ -130,5 +130,19 @@ TEST(SectionGroupsTest, EqualLayersHaveOneText) {
   EXPECT_EQ(kernels->at(0).kernel.text, kernels->at(2).kernel.text);
 }
 
+TEST(SectionGroupsTest, SectionsThatCannotBeSeparatedAreTheEngines) {
+  const Segment segment = Softmaxes(3);
+  Plan plan = Grouped(segment, {});
+  auto kernels = KernelsOf(segment, plan, kCuda90, {});
+  ASSERT_TRUE(kernels.ok()) << kernels.status();
+  const CompileConfig ptx{.target = "cuda:90", .available = {}, .forced = Compiler::kPtx};
+  const absl::Status status = SeparateGroup(segment, plan, *kernels, 0, ptx, {}, "it crashed");
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ptx cannot write it"));
+  EXPECT_TRUE(kernels->at(0).is_dropped);
+  EXPECT_EQ(plan.refusals.size(), 3u);
+  for (const Plan::Step& step : plan.order) EXPECT_FALSE(step.is_section);
+}
+
 }  // namespace
 }  // namespace kiln::graph
