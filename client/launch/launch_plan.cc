@@ -1,8 +1,8 @@
 #include "client/launch/launch_plan.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "client/launch/architecture.h"
 #include "client/launch/argument_list.h"
 #include "client/launch/artifact/parameter_type.h"
 
@@ -28,75 +28,7 @@ std::string NameOf(const Parameter& parameter, size_t index) {
                                 : fmt::format("{} ({}: {})", index, parameter.name, parameter.type);
 }
 
-// "100f" is 100 and 'f'. Number 0: not a compute capability.
-struct Capability {
-  int number = 0;
-  char suffix = ' ';
-};
-
-Capability ParseCapability(std::string_view name) {
-  Capability capability;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data(), end, capability.number);
-  if (error != std::errc() || end - rest > 1) return {};
-  if (rest != end) capability.suffix = *rest;
-  return capability;
-}
-
-bool RunsOnCuda(const KernelMetadata& kernel, std::string_view device) {
-  constexpr int kTritonIsExactFrom = 90;
-  const Capability wanted = ParseCapability(kernel.architecture);
-  const Capability here = ParseCapability(device);
-  const bool is_exact =
-      wanted.suffix == 'a' || (kernel.IsTriton() && wanted.number >= kTritonIsExactFrom);
-  if (is_exact || wanted.number == 0) return wanted.number == here.number;
-  return wanted.number / 10 == here.number / 10 && wanted.number <= here.number;
-}
-
-// Takes the part before the next colon off `name`.
-std::string_view TakePart(std::string_view& name) {
-  const size_t colon = name.find(':');
-  const std::string_view part = name.substr(0, colon);
-  name.remove_prefix(colon == std::string_view::npos ? name.size() : colon + 1);
-  return part;
-}
-
-// A device names all of its features, "gfx942:sramecc+:xnack-"; a kernel names those that it needs.
-bool RunsOnHip(std::string_view kernel, std::string_view device) {
-  if (TakePart(kernel) != TakePart(device)) return false;
-  const std::string features = fmt::format(":{}:", device);
-  while (!kernel.empty()) {
-    if (features.find(fmt::format(":{}:", TakePart(kernel))) == std::string::npos) return false;
-  }
-  return true;
-}
-
-// Versions of SPIR-V: "1.2" runs where "1.4" does. "": the device takes none.
-bool RunsOnSpirv(std::string_view kernel, std::string_view device) {
-  const auto number_of = [](std::string_view version) {
-    std::pair number{0, 0};
-    const size_t dot = std::min(version.find('.'), version.size());
-    std::from_chars(version.data(), version.data() + dot, number.first);
-    if (dot < version.size()) {
-      std::from_chars(version.data() + dot + 1, version.data() + version.size(), number.second);
-    }
-    return number;
-  };
-  return number_of(kernel) <= number_of(device);
-}
-
-bool Runs(const KernelMetadata& kernel, std::string_view device) {
-  if (kernel.backend == "cuda") return RunsOnCuda(kernel, device);
-  if (kernel.backend == "spirv") return RunsOnSpirv(kernel.architecture, device);
-  return RunsOnHip(kernel.architecture, device);
-}
-
 // FAILED_PRECONDITION: the kernel does not run on the device; the message names both architectures.
-// CUDA: a kernel for 8.0 also runs on 8.6, a kernel for 9.0a only on 9.0, a kernel for 10.0f
-// on 10.0 and 10.3. From 9.0 on, a kernel from Triton only runs on its own architecture, whatever
-// its name. HIP: a kernel for gfx942 runs on every gfx942, a kernel for gfx942:xnack+ only with
-// that feature. A device's architecture is "gfx942:sramecc+:xnack-". SPIR-V: a kernel for 1.2 runs
-// on every device that takes 1.2 or later.
 Status CheckArchitecture(const KernelMetadata& kernel, std::string_view driver_backend,
                          const DeviceFacts& device) {
   if (driver_backend == "spirv" && device.architecture.empty()) {
@@ -104,7 +36,10 @@ Status CheckArchitecture(const KernelMetadata& kernel, std::string_view driver_b
         "device {} ({}) takes no SPIR-V: its OpenCL driver compiles source only", device.ordinal,
         device.name);
   }
-  if (kernel.backend == driver_backend && Runs(kernel, device.architecture)) return Status();
+  if (kernel.backend == driver_backend &&
+      Runs(kernel.backend, kernel.architecture, kernel.IsTriton(), device.architecture)) {
+    return Status();
+  }
   return FailedPrecondition(
       "compiled for {}:{}, but device {} ({}) is {}:{}: have it compiled for that target",
       kernel.backend, kernel.architecture, device.ordinal, device.name, driver_backend,

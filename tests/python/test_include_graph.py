@@ -49,7 +49,7 @@ MAY_INCLUDE = {
                           "client/graph/sections"),
     "client/graph/emit": ("client/graph/program", "client/graph/sections"),
     "client/graph/emit/triton": ("client/graph/program", "client/graph/sections", "client/graph/emit"),
-    "client/graph/compile": ("client/graph/program", "client/graph/segment", "client/graph/operators",
+    "client/graph/compile": ("client/launch", "client/graph/program", "client/graph/segment", "client/graph/operators",
                              "client/graph/plan", "client/graph/emit", "client/graph/emit/triton"),
     "client/graph/run": ("client/launch", "client/graph/program", "client/graph/segment", "client/graph/compile"),
     "client/graph/c_api": ("client/graph/segment", "client/graph/operators", "client/graph/onnx", "client/graph/compile", "client/graph/run"),

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "client/graph/compile/compiler_choice.h"
+#include "client/launch/architecture.h"
 
 namespace kiln::graph {
 namespace {
@@ -22,29 +22,17 @@ std::string_view BackendOf(std::string_view architecture) {
                                                                                    : "spirv";
 }
 
-// 0 and more: how far the device is beyond the target, of which it runs all code. "1.4" is 104.
-std::optional<int> Distance(const CompileTarget& target, std::string_view device) {
-  if (target.backend != BackendOf(device)) return std::nullopt;
-  if (target.backend == "hip") {
-    const bool is_it = target.architecture == device.substr(0, device.find(':'));
-    return is_it ? std::optional(0) : std::nullopt;
-  }
-  const auto number_of = [](std::string_view text) {
-    int whole = 0;
-    int part = 0;
-    const char* const end = text.data() + text.size();
-    const char* const dot = std::from_chars(text.data(), end, whole).ptr;
-    if (dot != end && *dot == '.') std::from_chars(dot + 1, end, part);
-    return dot != end && *dot == '.' ? 100 * whole + part : whole;
-  };
-  const int here = number_of(device);
-  const int wanted = number_of(target.architecture);
-  if (target.backend == "spirv")
-    return wanted <= here ? std::optional(here - wanted) : std::nullopt;
-  // Triton's kernels and those for 90a run on their own architecture alone.
-  if (wanted == here) return 0;
-  const bool is_of_family = wanted < 90 && wanted / 10 == here / 10 && wanted < here;
-  return is_of_family ? std::optional(here - wanted) : std::nullopt;
+// Whether the device runs what a plan for the target has, kernels from Triton among it.
+bool IsFor(const CompileTarget& target, std::string_view device) {
+  return target.backend == BackendOf(device) &&
+         launch::Runs(target.backend, target.architecture, /*is_triton=*/true, device);
+}
+
+// The larger it is, the more of a device that runs the target is made use of.
+std::pair<int, int> NumberOf(const CompileTarget& target) {
+  if (target.backend == "cuda") return {target.capability, 0};
+  return target.backend == "spirv" ? launch::ParseSpirvVersion(target.architecture)
+                                   : std::pair{0, 0};
 }
 
 absl::Status CheckTargets(const std::vector<CompileConfig>& configs) {
@@ -63,14 +51,13 @@ absl::Status CheckTargets(const std::vector<CompileConfig>& configs) {
 absl::StatusOr<size_t> FindTarget(const std::vector<std::string>& targets,
                                   std::string_view architecture) {
   std::optional<size_t> found;
-  int least = 0;
+  std::pair<int, int> most;
   for (size_t i = 0; i < targets.size(); ++i) {
     const auto target = ParseTarget(targets[i]);
     if (!target.ok()) return target.status();
-    const auto distance = Distance(*target, architecture);
-    if (!distance || (found && *distance >= least)) continue;
+    if (!IsFor(*target, architecture) || (found && NumberOf(*target) <= most)) continue;
     found = i;
-    least = *distance;
+    most = NumberOf(*target);
   }
   if (found) return *found;
   return absl::NotFoundError(fmt::format("the device is {}:{}, and there are plans for {}",
