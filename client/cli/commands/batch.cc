@@ -280,7 +280,8 @@ class Batch {
       counts_.bytes += BytesOf(*item.answer);
       if (item.answer->not_leased()) {
         NoteNotLeased(item.name);
-      } else if (options_.is_warming && hit_names_.size() < kHitNamesMax) {
+      } else if (options_.is_warming && outcome == v1::OUTCOME_HIT &&
+                 hit_names_.size() < kHitNamesMax) {
         hit_names_.emplace(item.answer->key(), item.name);
       }
       if (options_.on_artifact) {
