@@ -1,5 +1,6 @@
 #include "client/graph/operators/constant_elements.h"
 
+#include <cassert>
 #include <cstring>
 
 namespace kiln::graph {
@@ -20,7 +21,10 @@ std::vector<double> AsNumbers(const std::string& bytes) {
 
 }  // namespace
 
-AskedConstants::AskedConstants() { asked = &values_; }
+AskedConstants::AskedConstants() {
+  assert(asked == nullptr);
+  asked = &values_;
+}
 AskedConstants::~AskedConstants() { asked = nullptr; }
 
 std::optional<std::vector<double>> ConstantElements(const Value& value) {
