@@ -13,25 +13,31 @@ _PROGRAM = ROOT / "tests" / "testing" / "jobs" / "jax_job.py"
 
 
 @pytest.fixture(scope="module")
-def jax(daemon, tmp_path_factory):
+def jax(daemon, make_jax, tmp_path_factory):
     """A job with the newest JAX and this module's daemon."""
-    with JaxJob(tmp_path_factory.mktemp("jax"), JAX_VERSIONS[-1], daemon.root) as job:
+    with make_jax(tmp_path_factory.mktemp("jax"), daemon.root) as job:
         yield job
 
 
 @pytest.fixture(scope="session")
-def make_jax():
+def remembered(tmp_path_factory):
+    """What is remembered of the toolchains serves all the jobs of a run: to hash Triton takes as long as to import JAX."""
+    return {"XDG_CACHE_HOME": str(tmp_path_factory.getbasetemp() / "cache")}
+
+
+@pytest.fixture(scope="session")
+def make_jax(remembered):
     """Makes a job in a folder, for a daemon's root, with more variables of the environment."""
-    return lambda folder, root, **environment: JaxJob(folder, JAX_VERSIONS[-1], root, **environment)
+    return lambda folder, root, **environment: JaxJob(folder, JAX_VERSIONS[-1], root, **{**remembered, **environment})
 
 
 @pytest.fixture
-def other_jax(daemon, tmp_path):
+def other_jax(daemon, remembered, tmp_path):
     """Makes jobs of the test's own: root is that of another daemon, or None; toolchain has Triton; more are variables of the environment."""
 
     def make(version=JAX_VERSIONS[-1], root=daemon.root, folder="job", toolchain=TOOLCHAIN, **environment):
         (tmp_path / folder).mkdir(exist_ok=True)
-        return JaxJob(tmp_path / folder, version, root, toolchain, **environment)
+        return JaxJob(tmp_path / folder, version, root, toolchain, **{**remembered, **environment})
 
     return make
 
@@ -45,7 +51,7 @@ class JaxJob:
         self._log = folder / "jax_job.log"
         self.environment = {
             **{name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}, "HOME": str(folder),
-            "XDG_CACHE_HOME": str(folder / "cache"), "TRITON_CACHE_DIR": str(folder / "triton"), "JAX_PLATFORMS": "cpu",
+            "TRITON_CACHE_DIR": str(folder / "triton"), "JAX_PLATFORMS": "cpu",
             "KILN_ROOT": str(root or folder / "nothing"), **package_environment(jax), **environment
         }
 
