@@ -13,6 +13,9 @@ from places import BINARIES, DESCRIPTIONS, KERNELS, PACKAGE, TOOLCHAIN, TOOLCHAI
 from processes import CheckedProcess
 
 sys.path[:0] = [str(PACKAGE), str(WORKER)]
+# Each of pytest's processes would parse every test and rewrite its assertions: three seconds. None writes beside its source (-B).
+sys.pycache_prefix = str(BINARIES.parent / "pycache")
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session")
