@@ -222,7 +222,7 @@ def broken_off():
 
 
 def test_a_kernel_that_is_to_be_lowered_has_its_turn_before_an_answer():
-    order, turn = [], autotune_prefetch.Turns(1)
+    order, turn = [], autotune_prefetch.Turns()
 
     def work(name):
         with autotune_prefetch.turn(types.SimpleNamespace(check=lambda: None), turn):

@@ -5,14 +5,15 @@ Without a GPU: Triton's own benchmark on a stand-in driver, whose launches alway
 
 import functools
 import json
+import os
 import subprocess
 
 import pytest
 
 import stand_in_libcuda
-from job import Job
+from job import Job, package_environment
 from places import ROOT
-from test_plugin import HOOKED, daemon, forget_own, newest, programs, python_of  # noqa: F401
+from test_plugin import BETWEEN, HOOKED, daemon, forget_own, newest, programs, python_of  # noqa: F401
 
 pytestmark = pytest.mark.one_case
 
@@ -24,6 +25,17 @@ OF_ITS_OWN = ("another global", "another constant of the caller's", "another typ
 MEASURED = ("a pre_hook", "a post_hook", "configurations with a hook", "a benchmark of the program's", "another benchmark in Triton's place", "another method in Triton's place",
             "an object in the place of run", "a hook of the program's", "a listener", "a launch hook", "other stages", "heuristics", "a tuner of the program's",
             "cache_results", "an object in the key", "a switch", "no driver's version")
+SHARED_LOWERING_JOB = ROOT / "tests" / "testing" / "jobs" / "shared_lowering_job.py"
+# How often each is lowered for its configurations.
+ONCE = ("asks_nothing", "has_a_loop_and_a_product", "multiplies_nothing", "leaves_the_rest_to_later_stages", "warns")
+TWICE = ("asks_for_warps", "asks_in_a_helper", "asks_for_threads", "asks_for_warps_of_amd", "adds_integers", "multiplies_floats", "asserts")
+# What is noted of options, by the way of asking. A text: why it is refused, so that Triton lowers by itself.
+WARPS, ALL = {"num_warps": "8"}, {"num_warps": "8", "num_stages": "3"}
+NOT_COPIED = "options that note what they are asked are not copied"
+ASKED = {
+    "nothing": {}, "an attribute": WARPS, "what is not there": {"num_ctas": ""}, "a property": WARPS, "all of them": ALL, "a dictionary": ALL,
+    "a hash": ALL, "equality": ALL, "one with a change": WARPS, "a copy": NOT_COPIED, "a deep copy": NOT_COPIED, "another of its type": NOT_COPIED
+}
 SPOILED = ("damaged", "of another form", "another file", "not a number", "infinite", "negative", "too few", "not text", "nested")
 SAID = ("measured", "best", "times", "done", "hook_calls", "error")
 
@@ -215,3 +227,16 @@ def test_a_daemon_that_does_not_answer_keeps_nobody_from_measuring(other_daemon,
         finally:
             own.go_on()
     assert told["said"] == stock["said"]
+
+
+@pytest.mark.parametrize("version", HOOKED + BETWEEN)
+def test_configurations_of_one_ir_are_lowered_once_and_come_out_as_from_triton(tmp_path, version):
+    environment = {**package_environment(), "PATH": os.environ["PATH"], "HOME": str(tmp_path), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+    done = subprocess.run([python_of(version), "-B", SHARED_LOWERING_JOB], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert not [name for name, one in seen["kernels"].items() if one["right"] != one["of"]]
+    lowered = {(name.split()[0], one["lowered"]) for name, one in seen["kernels"].items()}
+    assert lowered <= {*((name, 1) for name in ONCE), *((name, 2) for name in TWICE)} and len(lowered) >= len(ONCE) + len(TWICE) - 1, lowered
+    assert all((one["warned"] > 0) == name.startswith("warns ") for name, one in seen["kernels"].items())
+    assert {name: one["noted"] if one["is_right"] is True else one["is_right"] for name, one in seen["asked"].items()} == ASKED

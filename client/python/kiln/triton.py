@@ -112,6 +112,8 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         _here.wants_no_files = False  # a compile() within this one's lowering is another
         self._own_key, files = _groups().find(self.key, filename, _asked_of(caller), is_wanted)
         if files is None:
+            if self._own_key and _HAS_HOOK:
+                _plugin("shared_lowering").offer(caller)
             return None
         if wants_no_files:
             raise _Found(files)

@@ -130,23 +130,22 @@ def specializations(function):
 
 
 def order_of_work(function):
-    """Of the kernels that are compiled while the function runs: when each is lowered, which takes a while, and when its answer is taken.
-    One is lowered at a time, so that the order is always the same."""
-    from kiln._plugin import autotune, pipeline, source_dependencies
+    """Of the kernels that are compiled while the function runs: when each is lowered, which takes a while, and when its answer is taken."""
+    from kiln._plugin import pipeline, source_dependencies
     from triton.compiler import ASTSource
-    lower, answer, at_once, seen = ASTSource.make_ir, pipeline._answer, autotune._LOWERED_AT_ONCE, []
+    lower, answer, seen = ASTSource.make_ir, pipeline._answer, []
 
     def slowly(source, *arguments, **more):
         seen.append(f"lower {source_dependencies._symbol(source)}")
         time.sleep(0.05)
         return lower(source, *arguments, **more)
 
-    ASTSource.make_ir, autotune._LOWERED_AT_ONCE = slowly, 1
+    ASTSource.make_ir = slowly
     pipeline._answer = lambda artifact, *more: seen.append(f"take {artifact.metadata.name}") or answer(artifact, *more)
     try:
         function()
     finally:
-        ASTSource.make_ir, pipeline._answer, autotune._LOWERED_AT_ONCE = lower, answer, at_once
+        ASTSource.make_ir, pipeline._answer = lower, answer
     return seen
 
 

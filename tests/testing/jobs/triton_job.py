@@ -498,7 +498,8 @@ def autotune(blocks, pre_hook=False, bad=None, hooked=False, odd=False, size=409
     return {"launched": stand_in.launched, "asked_in": asked_in, "best": str(tuned.best_config), "timings": list(map(str, tuned.configs_timings.values())),
             "at_once": asked and asked.at_once, "urgent": asked and asked.urgent, "asked": asked and asked.all,
             "begins_urgent": asked and asked.begins_urgent,
-            "at_once_here": local and local.at_once, "lowered_at_once": lowering and lowering.at_once, "begun_ahead": begun_ahead}
+            "at_once_here": local and local.at_once, "lowered_at_once": lowering and lowering.at_once, "lowered": lowering and lowering.all,
+            "begun_ahead": begun_ahead}
 
 
 def interrupt_autotuning(blocks, daemon):

@@ -32,8 +32,6 @@ from kiln._plugin.settings import Settings
 from kiln._signals import from_handler
 
 THREADS_MAX = 32
-# Kernels that are lowered at a time: one, and one more while the first waits for the daemon's answer. The very first is lowered alone.
-_LOWERED_AT_ONCE = 2
 _CANCEL_PAUSE_S = 0.01
 _may_have_missed_one = True
 _LeaveOut = Callable[[Exception], None]
@@ -179,8 +177,9 @@ class InTurns:
 
     def __init__(self, pool: Any) -> None:
         self.begun: List[Any] = []
+        self.lowerings = _process.imported("kiln._plugin.shared_lowering").Lowerings()
         self._pool = pool
-        self._free = autotune_prefetch.Turns(_LOWERED_AT_ONCE)
+        self._free = autotune_prefetch.Turns()
         self._has_declined = False
         self.is_broken_off = False
         self._threads: Set[int] = set()

@@ -9,18 +9,18 @@ _here = threading.local()
 
 
 class Turns:
-    """A semaphore that threads get in the order in which they ask for it. The first has it alone, later ones `at_once`."""
+    """A lock that threads get in the order in which they ask for it."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._free, self._later = 1, at_once - 1
+        self._is_free = True
         self._waiting: "Deque[threading.Lock]" = collections.deque()
 
     def __enter__(self) -> None:
         mine = threading.Lock()
         with self._mutex:
-            if self._free:
-                self._free -= 1
+            if self._is_free:
+                self._is_free = False
                 return
             mine.acquire()
             self._waiting.append(mine)
@@ -28,16 +28,19 @@ class Turns:
 
     def __exit__(self, *_: object) -> None:
         with self._mutex:
-            self._free += 1 + self._later
-            self._later = 0
-            while self._free and self._waiting:
-                self._free -= 1
+            self._is_free = not self._waiting
+            if self._waiting:
                 self._waiting.popleft().release()
 
 
 def is_ahead() -> bool:
     """Whether this thread compiles ahead, so that nobody waits for this kernel alone."""
     return getattr(_here, "turn", None) is not None
+
+
+def lowerings() -> Any:
+    """What the tuning has lowered for which this thread compiles ahead: a shared_lowering.Lowerings."""
+    return _here.turns.lowerings
 
 
 def is_broken_off() -> bool:

@@ -35,6 +35,17 @@ def end(name_of: Callable[[str], str]) -> bytes:
     return json.dumps([(text, name_of(file), *more) for text, file, *more in noted[:_KEPT_MAX]]).encode() if noted else b""
 
 
+def noted() -> "List[Tuple[Any, ...]]":
+    """What was said since begin(), for repeat()."""
+    return list(_here.noted or ())
+
+
+def repeat(noted: "List[Tuple[Any, ...]]") -> None:
+    """Says it as if this thread lowered the kernel."""
+    for text, *place in noted:
+        _Warnings.warn_explicit(text, UserWarning, *place)
+
+
 def say_again(kept: bytes) -> None:
     """Raises a warning that the program has made an error."""
     for text, *place in json.loads(kept or b"[]"):
@@ -60,7 +71,7 @@ class _Warnings:
 
     @staticmethod
     def warn_explicit(message: Any, category: Any, filename: str, lineno: int, *more: Any, **named: Any) -> None:
-        _note(message, category, filename, lineno)
+        _note(message, category, filename, lineno, *more[:1])
         warnings.warn_explicit(message, category, filename, lineno, *more, **named)
 
 

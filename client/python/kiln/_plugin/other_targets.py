@@ -29,7 +29,7 @@ def same_ir_targets(source: Any, backend: Any, options: Mapping[str, Any]) -> Li
     source: what Triton compiles. Empty where the source is no function, or the kernel does not lower a second time."""
     own = backend.target
     texts: Dict[str, str] = {}
-    with _asking():
+    with asking():
         for arch, warp_size in {**_ASKED.get(own.backend, {}), own.arch: own.warp_size}.items():
             with suppressed(Exception):
                 texts[f"{own.backend}:{arch}"] = _lowered(source, type(backend)(GPUTarget(own.backend, arch, warp_size)), options)
@@ -49,7 +49,7 @@ def _lowered(source: Any, backend: Any, options: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def _asking() -> Iterator[None]:
+def asking() -> Iterator[None]:
     _here.is_asking = True
     try:
         yield

@@ -13,6 +13,7 @@ from triton.compiler import compiler
 from kiln._plugin import announcement, autotune_prefetch, eligibility, identity, manifest, other_targets
 from kiln._plugin.basedirs import rewritten_text
 from kiln._plugin.groups import groups
+from kiln._plugin.shared_lowering import FrontEnd, Lowered
 from kiln._plugin.ttir_text import text_of
 from kiln._plugin.service import BrokenOff, Declined, Failed, Unsuited, service
 from kiln._plugin.settings import LOG, Settings
@@ -79,6 +80,8 @@ class Pipeline:
             return lambda source, metadata: outputs[stage] if outputs else local[stage](source, metadata)
 
         stages["ttgir"] = first
+        if "ttir" in local:
+            stages["ttir"] = lambda module, metadata: module.ttir if type(module) is FrontEnd else local["ttir"](module, metadata)
         for stage in after:
             stages[stage] = later(stage)
         taken.update(stages)
@@ -170,7 +173,7 @@ class Pipeline:
         wanted = [stage for stage in list(stages)[list(stages).index("ttgir"):]
                   if stage in _BINARIES or not knobs.compilation.store_binary_only]
         return CompileRequest(
-            source=rewritten_text(text_of(module), self._settings),
+            source=rewritten_text(module.whole if type(module) is Lowered else text_of(module), self._settings),
             target=eligibility.target_name(backend.target),
             name=_name(module),
             options=given,
