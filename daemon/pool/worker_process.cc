@@ -18,6 +18,8 @@
 namespace kiln {
 namespace {
 
+constexpr size_t kEntryWordsBytes = 2 * limits::kKiB;
+
 // Random, so that a worker cannot answer a question before it is asked.
 uint32_t RandomId() {
   uint32_t id = 0;
@@ -58,7 +60,20 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(std::shared_
   // Nobody reaps the worker before End(), so the pid belongs to it.
   worker->process_ = OpenProcess(pid);
   if (!worker->process_) return ErrnoStatus(errno, "pidfd_open");
+  KILN_RETURN_IF_ERROR(worker->AwaitJail());
   return worker;
+}
+
+absl::Status WorkerProcess::AwaitJail() {
+  FrameWait wait;
+  wait.deadline = std::chrono::steady_clock::now() + limits::kForkTime;
+  wait.peer_fd = process_.get();
+  const absl::StatusOr<Frame> frame = ReceiveFrame(socket_.get(), wait);
+  absl::StatusOr<std::vector<std::string>> problems =
+      frame.ok() ? DecodeReady(*frame) : frame.status();
+  if (problems.ok()) return zygote_->Admit(*std::move(problems));
+  return Unavailable("a worker did not get into its jail: {}; its last words: {}",
+                     Message(problems.status()), LastWords(kEntryWordsBytes));
 }
 
 WorkerProcess::~WorkerProcess() {

@@ -30,7 +30,8 @@ struct WorkerRequest {
 // Compiles once. Its private directory is empty at first, and emptied at the end. Not thread-safe.
 class WorkerProcess {
  public:
-  // UNAVAILABLE when the zygote is dead.
+  // Blocks until the worker is in its jail. UNAVAILABLE when the zygote is dead, or the worker died
+  // or is not there in time; FAILED_PRECONDITION where it is not in the jail that it must be in.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(std::shared_ptr<Zygote> zygote,
                                                               const std::string& directory,
                                                               const WorkerLimits& limits);
@@ -60,6 +61,9 @@ class WorkerProcess {
   const Zygote& zygote() const { return *zygote_; }
 
  private:
+  // Waits until it is in its jail, as far as it could get there.
+  absl::Status AwaitJail();
+
   WorkerProcess(std::shared_ptr<Zygote> zygote, std::string directory, UniqueFd socket,
                 OutputCapture output);
 

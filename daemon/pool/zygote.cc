@@ -26,10 +26,9 @@ using Steady = std::chrono::steady_clock;
 
 constexpr size_t kControlBytesMax = 128 * limits::kKiB;
 constexpr size_t kZygoteLastWordsBytes = 2 * limits::kKiB;
-constexpr int kProtocol = 1;
+constexpr int kProtocol = 2;
 constexpr size_t kNeedsMax = 512;
 constexpr size_t kPathBytesMax = 4096;
-constexpr size_t kJailProblemsMax = 64;
 constexpr auto kDeathTime = std::chrono::milliseconds(1000);
 
 // When memory runs out, the kernel kills a worker first, then a zygote, and neither a job that runs
@@ -149,7 +148,8 @@ absl::Status Zygote::AwaitHello(const ZygoteCommand& command, const WakeEvent& s
   return absl::OkStatus();
 }
 
-absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLimits limits) const {
+absl::StatusOr<std::string> Zygote::ForkRequest(const std::string& directory,
+                                                WorkerLimits limits) const {
   // The kernel counts all that a user runs, with threads, and the daemon's user may run a job as
   // well.
   limits.processes = RunningThreads() + limits::kWorkerThreadsMax;
@@ -161,18 +161,19 @@ absl::StatusOr<Json> Zygote::ForkRequest(const std::string& directory, WorkerLim
   }
   if (jail) request["jail"] = EncodeJail(*jail);
   // A zygote would read the beginning of a longer request, and die of a syntax error.
-  if (const size_t bytes = request.dump().size(); bytes > kControlBytesMax) {
+  std::string text = request.dump();
+  if (const size_t bytes = text.size(); bytes > kControlBytesMax) {
     return FailedPrecondition(
         "the order for a worker has {} bytes, of which a zygote reads {}: its jail names {} files "
         "and directories; install fewer toolchains that bring a ptxas, or under shorter names",
         bytes, kControlBytesMax, jail ? jail->paths.size() : 0);
   }
-  return request;
+  return text;
 }
 
 absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string& directory,
                                    const WorkerLimits& limits) {
-  KILN_ASSIGN_OR_RETURN(const Json request, ForkRequest(directory, limits));
+  KILN_ASSIGN_OR_RETURN(const std::string request, ForkRequest(directory, limits));
   const std::array<int, 2> descriptors{job_socket, output};
   MutexLock lock(mutex_);
   KILN_ASSIGN_OR_RETURN(const Json reply, Ask(request, descriptors.data(), descriptors.size()));
@@ -181,8 +182,6 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     return Unavailable("the zygote could not fork: {}", reader.String("message", kControlBytesMax));
   }
   const auto worker = static_cast<pid_t>(reader.Count("pid", 1 << 30));
-  std::vector<std::string> problems =
-      reader.Strings("jail_problems", kJailProblemsMax, kControlBytesMax);
   if (!reader.status().ok() || !IsOurs(worker)) {
     End();
     return Unavailable("the zygote named a worker that is not its own");
@@ -197,13 +196,12 @@ absl::StatusOr<pid_t> Zygote::Fork(int job_socket, int output, const std::string
     }
   }
   OfferToTheOutOfMemoryKiller(worker, kWorkerScore);
-  if (!request["jail"].is_null()) {
-    if (absl::Status admitted = jail_->Admit(std::move(problems)); !admitted.ok()) {
-      EndWorker(worker);
-      return admitted;
-    }
-  }
   return worker;
+}
+
+absl::Status Zygote::Admit(std::vector<std::string> jail_problems) const {
+  const bool is_jailed = jail_ != nullptr && jail_->mode() != Jail::Mode::kOff;
+  return is_jailed ? jail_->Admit(std::move(jail_problems)) : absl::OkStatus();
 }
 
 std::optional<int> Zygote::EndWorker(pid_t worker) {
@@ -219,7 +217,7 @@ std::optional<int> Zygote::EndWorkerLocked(pid_t worker) {
   AwaitDeath(worker);
   workers_.erase(worker);
   if (alive_) {
-    const auto reply = Ask({{"type", "reap"}, {"pid", worker}}, nullptr, 0);
+    const auto reply = Ask(Json{{"type", "reap"}, {"pid", worker}}.dump(), nullptr, 0);
     if (reply.ok()) {
       const auto status = reply->find("status");
       if (status != reply->end() && status->is_number_integer()) return status->get<int>();
@@ -267,9 +265,9 @@ bool Zygote::IsOurs(pid_t worker) const {
   return worker > 1 && worker != pid_ && ::getsid(worker) == pid_ && ::getpgid(worker) == worker;
 }
 
-absl::StatusOr<Json> Zygote::Ask(const Json& request, const int* descriptors, size_t count) {
+absl::StatusOr<Json> Zygote::Ask(const std::string& request, const int* descriptors, size_t count) {
   if (!alive_) return Unavailable("the zygote is dead");
-  absl::Status sent = SendMessage(request.dump(), descriptors, count);
+  absl::Status sent = SendMessage(request, descriptors, count);
   absl::StatusOr<Json> reply =
       sent.ok() ? ReceiveMessage(Steady::now() + limits::kForkTime, -1) : sent;
   if (reply.ok()) return reply;

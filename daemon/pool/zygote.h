@@ -62,11 +62,14 @@ class Zygote {
   ~Zygote();
 
   // The pid of a new worker that serves `job_socket`, writes to `output`, lives in `directory` and
-  // is jailed. UNAVAILABLE when the zygote is dead or cannot fork; FAILED_PRECONDITION where the
-  // worker did not enter the jail that it must be in, or where the jail's description exceeds a
-  // message.
+  // is on its way into its jail. UNAVAILABLE when the zygote is dead or cannot fork;
+  // FAILED_PRECONDITION where the jail's description exceeds a message.
   absl::StatusOr<pid_t> Fork(int job_socket, int output, const std::string& directory,
                              const WorkerLimits& limits);
+
+  // FAILED_PRECONDITION where a worker that could not take these steps into its jail must not be
+  // used.
+  absl::Status Admit(std::vector<std::string> jail_problems) const;
 
   // Kills everything in the group of `worker`, and returns the wait status where it is known.
   // REQUIRES: Fork returned `worker`, and it has not been ended yet.
@@ -87,13 +90,12 @@ class Zygote {
 
   absl::Status AwaitHello(const ZygoteCommand& command, const WakeEvent& stop);
   // Sends and waits for the answer. Any error ends the zygote.
-  absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& request, const int* descriptors,
+  absl::StatusOr<nlohmann::json> Ask(const std::string& request, const int* descriptors,
                                      size_t count) KILN_REQUIRES(mutex_);
   absl::Status SendMessage(const std::string& text, const int* descriptors, size_t count);
   absl::StatusOr<nlohmann::json> ReceiveMessage(std::chrono::steady_clock::time_point deadline,
                                                 int wake_fd);
-  absl::StatusOr<nlohmann::json> ForkRequest(const std::string& directory,
-                                             WorkerLimits limits) const;
+  absl::StatusOr<std::string> ForkRequest(const std::string& directory, WorkerLimits limits) const;
   // Kills and reaps a worker.
   std::optional<int> EndWorkerLocked(pid_t worker) KILN_REQUIRES(mutex_);
   // Whether `worker` leads a group of the zygote's session, into which nobody comes from elsewhere.

@@ -100,8 +100,8 @@ absl::StatusOr<FrameStart> FrameStart::Decode(std::string_view bytes) {
     return Internal("a frame of version {}, expected {}", version, kVersion);
   }
   const auto type = reader.Number<uint16_t>();
-  if (type != static_cast<uint16_t>(FrameType::kCompile) &&
-      type != static_cast<uint16_t>(FrameType::kResult)) {
+  if (type < static_cast<uint16_t>(FrameType::kCompile) ||
+      type > static_cast<uint16_t>(FrameType::kReady)) {
     return Internal("a frame of unknown type {}", type);
   }
   FrameStart start;

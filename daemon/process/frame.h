@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-enum class FrameType : uint16_t { kCompile = 1, kResult = 2 };
+enum class FrameType : uint16_t { kCompile = 1, kResult = 2, kReady = 3 };
 
 struct Frame {
   FrameType type = FrameType::kCompile;

@@ -15,6 +15,7 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kCountMax = uint64_t{1} << 40;
 constexpr uint64_t kSmallMax = 1 << 20;
+constexpr size_t kJailProblemsMax = 64;
 
 // [[name, type]] of those that a launcher passes.
 Json EncodeParameters(const Specialization& specialization) {
@@ -186,6 +187,18 @@ std::string CompilePayload(const CompileRequest& request) {
   std::string payload = request.source.text;
   for (const SourceHeader& header : request.headers) payload += header.text;
   return payload;
+}
+
+absl::StatusOr<std::vector<std::string>> DecodeReady(const Frame& frame) {
+  if (frame.type != FrameType::kReady || !frame.payload.empty()) {
+    return Internal("expected a frame that says ready");
+  }
+  const Json json = Json::parse(frame.header, nullptr, /*allow_exceptions=*/false);
+  JsonReader reader(json, "a worker's first frame");
+  std::vector<std::string> problems =
+      reader.Strings("jail_problems", kJailProblemsMax, limits::kDiagnosticsBytesMax);
+  KILN_RETURN_IF_ERROR(reader.status());
+  return problems;
 }
 
 absl::StatusOr<WorkerReply> DecodeResult(const Frame& frame,

@@ -58,6 +58,9 @@ std::string EncodeCompileHeader(const CompileRequest& request, const Toolchain* 
 // The payload where there are headers: the source's text, then theirs.
 std::string CompilePayload(const CompileRequest& request);
 
+// A worker's first frame: the steps into its jail that failed, in words. INTERNAL where it is none.
+absl::StatusOr<std::vector<std::string>> DecodeReady(const Frame& frame);
+
 // Takes a result frame apart. A worker runs code that a hostile source may have taken over, so
 // nothing is believed: INTERNAL where a field is absent, of the wrong type or out of bounds, or
 // where the stages are not exactly `stages`.

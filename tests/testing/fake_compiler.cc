@@ -334,16 +334,23 @@ std::vector<std::string> Confine(const Json& message) {
   return problems;
 }
 
-[[noreturn]] void RunWorker(int job, int output, int told, const Json& message) {
+[[noreturn]] void RunWorker(const std::string& mode, int job, int output, const Json& message) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGTERM, SIG_DFL);
   ::close(kControl);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
-  const std::string problems = Json(Confine(message)).dump();
-  if (::write(told, problems.data(), problems.size()) < 0) std::_Exit(1);
-  ::close(told);
+  if (mode == "dies-entering") {
+    std::fputs("the door is narrow\n", stderr);
+    std::_Exit(1);
+  }
+  const std::string go = std::string(message["directory"]) + "/go";
+  while (mode == "waits-entering" && ::access(go.c_str(), F_OK) != 0) ::usleep(1000);
+  std::vector<std::string> problems = Confine(message);
+  if (mode == "escapes") problems = {"it did not like it"};
+  const std::string header = Json{{"jail_problems", problems}}.dump();
+  if (!kiln::SendFrame(job, kiln::FrameType::kReady, 0, header, {}, {}).ok()) std::_Exit(1);
   while (true) {
     const absl::StatusOr<kiln::Frame> frame = kiln::ReceiveFrame(job, {});
     if (!frame.ok()) std::_Exit(0);
@@ -397,32 +404,15 @@ void EndOrphans() {
   }
 }
 
-std::string ReadToEnd(int fd) {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<size_t>(got));
-  }
-  ::close(fd);
-  return text;
-}
-
 void Fork(const std::string& mode, const Message& message) {
-  std::array<int, 2> told{};
-  if (::pipe2(told.data(), O_CLOEXEC) != 0) std::_Exit(5);
   const pid_t worker = ::_Fork();
   if (worker > 0 && mode == "dies-forking") std::_Exit(4);
   if (worker == 0) {
-    ::close(told[0]);
-    RunWorker(message.descriptors[0], message.descriptors[1], told[1], message.json);
+    RunWorker(mode, message.descriptors[0], message.descriptors[1], message.json);
   }
-  ::close(told[1]);
   ::setpgid(worker, worker);
   Workers().insert(worker);
-  Json problems = Json::parse(ReadToEnd(told[0]), nullptr, false);
-  if (!problems.is_array()) problems = {"it died on the way"};
-  if (mode == "escapes") problems = {"it did not like it"};
-  Reply({{"type", "forked"}, {"pid", worker}, {"jail_problems", problems}});
+  Reply({{"type", "forked"}, {"pid", worker}});
 }
 
 void Serve(const std::string& mode) {
@@ -441,7 +431,7 @@ void Serve(const std::string& mode) {
     if (mode == "infertile") {
       Reply({{"type", "error"}, {"message", "no more processes"}});
     } else if (mode == "barren") {
-      Reply({{"type", "forked"}, {"pid", ::getppid()}, {"jail_problems", Json::array()}});
+      Reply({{"type", "forked"}, {"pid", ::getppid()}});
     } else {
       Fork(mode, message);
     }
@@ -486,7 +476,7 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::fputs("zygote's words\n", stderr);
   Json hello = {{"type", "hello"},
-                {"protocol", 1},
+                {"protocol", 2},
                 {"version", is_toolchain ? kToolchainVersion : "1.0"},
                 {"warm", {{"cuda:90", ""}}},
                 {"programs", Json::array()},
@@ -498,7 +488,7 @@ int main(int argc, char** argv) {
     SleepForever();
   }
   if (mode == "failed") hello = {{"type", "failed"}, {"message", "no module named triton"}};
-  if (mode == "protocol") hello["protocol"] = 2;
+  if (mode == "protocol") hello["protocol"] = 3;
   if (mode == "version") hello["version"] = "9.9";
   Reply(hello);
   ::signal(SIGTERM, OnTerminate);

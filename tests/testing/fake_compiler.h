@@ -50,9 +50,11 @@ namespace kiln {
 // A zygote of the fake compiler. `mode` is "" or one of: "silent" (never says hello), "garbage",
 // "failed", "dies", "protocol" (says hello in a later protocol), "version" (is 9.9 instead of 1.0),
 // "infertile" (refuses to fork), "dies-forking" (forks and
-// dies before it says so), "barren" (names pids that are not its children), "escapes" (says that
-// its workers are not in their jail), "slow-reaping" (takes a tenth of a second for each worker
-// that it reaps). Its workers are not jailed unless the command is given a jail.
+// dies before it says so), "barren" (names pids that are not its children), "escapes" (its workers
+// say that they are not in their jail), "dies-entering" (they die on the way into it),
+// "waits-entering" (they enter it when their directory has a file "go"), "slow-reaping" (takes a
+// tenth of a second for each worker that it reaps). Its workers are not jailed unless the command
+// is given a jail.
 ZygoteCommand FakeZygote(const std::string& mode = "");
 
 // A request that makes it do `what`.

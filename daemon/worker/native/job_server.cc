@@ -39,17 +39,15 @@ absl::Status Settle(const Surroundings& surroundings, std::vector<std::string>& 
   return absl::OkStatus();
 }
 
-// The last thing before it reads its first job. Whether it is in a jail that hides other files.
-bool Confine(const Surroundings& surroundings, std::vector<std::string> problems, UniqueFd told) {
+// The last thing before it reads its job. Whether it is in a jail that hides other files.
+absl::StatusOr<bool> Confine(const Surroundings& surroundings, std::vector<std::string> problems,
+                             int job) {
   const auto add = [&problems](const std::vector<std::string>& more) {
     problems.insert(problems.end(), more.begin(), more.end());
   };
   add(SetLimits(surroundings.limits));
   if (surroundings.jail) add(EnterJail(*surroundings.jail));
-  const std::string text =
-      nlohmann::json(problems).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  // A zygote that is gone takes this process along.
-  (void)!::write(told.get(), text.data(), text.size());
+  KILN_RETURN_IF_ERROR(SendFrame(job, FrameType::kReady, 0, EncodeReadyHeader(problems), {}, {}));
   return surroundings.jail && surroundings.jail->handled_files != 0 && problems.empty();
 }
 
@@ -104,6 +102,14 @@ absl::Status ServeJob(NativeCompiler& compiler, bool is_jailed, int job) {
   return SendFrame(job, FrameType::kResult, frame.id, result.header, result.payload, {});
 }
 
+// Until the daemon ends this process, after its answer.
+absl::Status Work(NativeCompiler& compiler, const Surroundings& surroundings, int job) {
+  std::vector<std::string> problems;
+  KILN_RETURN_IF_ERROR(Settle(surroundings, problems));
+  KILN_ASSIGN_OR_RETURN(const bool is_jailed, Confine(surroundings, std::move(problems), job));
+  while (true) KILN_RETURN_IF_ERROR(ServeJob(compiler, is_jailed, job));
+}
+
 }  // namespace
 
 absl::StatusOr<Surroundings> Surroundings::Parse(const nlohmann::json& request) {
@@ -120,15 +126,11 @@ absl::StatusOr<Surroundings> Surroundings::Parse(const nlohmann::json& request) 
 }
 
 void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings, UniqueFd job,
-               UniqueFd output, UniqueFd told) {
+               UniqueFd output) {
   ::dup2(output.get(), STDOUT_FILENO);
   ::dup2(output.get(), STDERR_FILENO);
   output.Reset();
-  std::vector<std::string> problems;
-  absl::Status status = Settle(surroundings, problems);
-  const bool is_jailed = status.ok() && Confine(surroundings, std::move(problems), std::move(told));
-  // The daemon ends this process after its answer.
-  while (status.ok()) status = ServeJob(compiler, is_jailed, job.get());
+  const absl::Status status = Work(compiler, surroundings, job.get());
   const bool is_over = absl::IsUnavailable(status);
   if (!is_over) std::fprintf(stderr, "kiln-worker: %s\n", std::string(Message(status)).c_str());
   std::fflush(stderr);

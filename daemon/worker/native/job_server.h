@@ -22,10 +22,9 @@ struct Surroundings {
 };
 
 // What a forked child does: confines itself and compiles what comes over `job`. The daemon ends it
-// after its first answer. `output` becomes its standard output and error. What of its jail it could
-// not enter is written to `told`, as a JSON array, which is then closed.
+// after its first answer. `output` becomes its standard output and error.
 [[noreturn]] void RunWorker(NativeCompiler& compiler, const Surroundings& surroundings,
-                            UniqueFd job, UniqueFd output, UniqueFd told);
+                            UniqueFd job, UniqueFd output);
 
 // Has the kernel load what this process executes at the same addresses every time: some releases of
 // ptxas allocate registers in an order that depends on addresses. Where a sandbox forbids the call,

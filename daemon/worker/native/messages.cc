@@ -173,6 +173,11 @@ absl::StatusOr<CompileRequest> DecodeCompile(const Frame& frame) {
   }
 }
 
+std::string EncodeReadyHeader(const std::vector<std::string>& jail_problems) {
+  return Json{{"jail_problems", jail_problems}}.dump(-1, ' ', false,
+                                                     Json::error_handler_t::replace);
+}
+
 ResultMessage EncodeResult(const WorkerReply& reply) {
   const bool is_compiled = reply.outcome == WorkerReply::Outcome::kCompiled;
   if (is_compiled) {

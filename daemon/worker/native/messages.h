@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "daemon/kernel/kernel.h"
 #include "daemon/process/frame.h"
@@ -13,6 +14,9 @@ namespace kiln {
 // What EncodeCompileHeader and the payload said: source text, target, options (launch parameters
 // among them) and the parameters' names and types. The error is the daemon's mistake.
 absl::StatusOr<CompileRequest> DecodeCompile(const Frame& frame);
+
+// The header of what DecodeReady reads.
+std::string EncodeReadyHeader(const std::vector<std::string>& jail_problems);
 
 struct ResultMessage {
   std::string header;

@@ -30,7 +30,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kControlProtocol = 1;
+constexpr int kControlProtocol = 2;
 constexpr size_t kControlMessageBytesMax = 128 * limits::kKiB;
 constexpr size_t kDescriptorsMax = 2;  // of one message
 constexpr auto kReapTime = std::chrono::seconds(1);
@@ -42,17 +42,6 @@ sigset_t TerminationSignal() {
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   return signals;
-}
-
-std::string ReadToEnd(int file) {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (true) {
-    const ssize_t got = ::read(file, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(buffer.data(), static_cast<size_t>(got));
-  }
 }
 
 // The names of this process's threads but the caller's.
@@ -180,10 +169,6 @@ absl::StatusOr<Json> ZygoteServer::Fork(Request& request) {
     return InvalidArgument("a fork takes two descriptors, got {}", request.descriptors.size());
   }
   KILN_ASSIGN_OR_RETURN(const Surroundings surroundings, Surroundings::Parse(request.message));
-  std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
-  const UniqueFd hears(pipe[0]);
-  UniqueFd told(pipe[1]);
   const pid_t zygote = ::getpid();
   const pid_t worker = ::fork();
   if (worker < 0) return ErrnoStatus(errno, "fork");
@@ -196,16 +181,12 @@ absl::StatusOr<Json> ZygoteServer::Fork(Request& request) {
     control_.Reset();
     heap_.Enter();
     RunWorker(compiler_, surroundings, std::move(request.descriptors[0]),
-              std::move(request.descriptors[1]), std::move(told));
+              std::move(request.descriptors[1]));
   }
-  told.Reset();
   // In both processes, so that the group exists before anyone hears of the pid.
   ::setpgid(worker, worker);
   workers_.insert(worker);
-  // Ends when the worker is in its jail, or dead.
-  Json problems = Json::parse(ReadToEnd(hears.get()), nullptr, /*allow_exceptions=*/false);
-  if (!problems.is_array()) problems = {"the worker ended on the way into it"};
-  return Json{{"type", "forked"}, {"pid", worker}, {"jail_problems", std::move(problems)}};
+  return Json{{"type", "forked"}, {"pid", worker}};
 }
 
 // The daemon has killed it; null where it refuses to die.

@@ -2,13 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
+#include <fstream>
 #include <utility>
 
+#include "daemon/process/frame.h"
 #include "storage/base/filesystem.h"
 #include "storage/base/limits.h"
 #include "tests/testing/fake_compiler.h"
@@ -62,6 +65,25 @@ TEST_F(ZygoteTest, ForksWorkersThatLeadTheirGroups) {
   ASSERT_TRUE(wait_status.has_value());
   EXPECT_EQ(DescribeWaitStatus(*wait_status), "SIGKILL");
   EXPECT_EQ(kill(*worker, 0), -1);
+}
+
+TEST_F(ZygoteTest, ForksAWorkerWhileAnotherOneEntersItsJail) {
+  const auto zygote = Zygote::Start(FakeZygote("waits-entering"), stop_);
+  ASSERT_TRUE(zygote.ok()) << zygote.status();
+  const auto first = Fork(**zygote);
+  const UniqueFd of_first = std::move(job_);
+  const auto second = Fork(**zygote);
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  pollfd polled{of_first.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&polled, 1, 0), 0);
+  std::ofstream(directory_.path() + "/go").put('.');
+  for (const int job : {of_first.get(), job_.get()}) {
+    const auto frame = ReceiveFrame(job, {});
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    EXPECT_EQ(frame->type, FrameType::kReady);
+  }
+  (*zygote)->EndWorker(*first);
+  (*zygote)->EndWorker(*second);
 }
 
 TEST_F(ZygoteTest, WorkersAreTheFirstToGoWhenMemoryEnds) {
@@ -165,7 +187,7 @@ TEST_F(ZygoteTest, EndsAProgramThatDoesNotGreetProperly) {
   EXPECT_THAT(std::string(Message(StartError("dies"))), HasSubstr("zygote's words"));
   EXPECT_THAT(std::string(Message(StartError("garbage"))), HasSubstr("JSON"));
   EXPECT_THAT(std::string(Message(StartError("failed"))), HasSubstr("no module named triton"));
-  EXPECT_THAT(std::string(Message(StartError("protocol"))), HasSubstr("protocol 2"));
+  EXPECT_THAT(std::string(Message(StartError("protocol"))), HasSubstr("protocol 3"));
   EXPECT_THAT(std::string(Message(StartError("version"))),
               HasSubstr("version 9.9 now and was 1.0"));
   EXPECT_THAT(LivingDescendants(), testing::IsEmpty());

@@ -2,15 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <filesystem>
 #include <future>
 #include <string>
 #include <vector>
 
+#include "daemon/pool/worker_process.h"
 #include "daemon/pool/zygote.h"
 #include "daemon/sandbox/landlock.h"
 #include "tests/testing/fake_compiler.h"
@@ -128,45 +127,39 @@ TEST(JailTest, AWorkerIsJudgedByItsOwnProblemsWhileOthersAreAdmitted) {
 // Between zygote and jail.
 class JailedZygoteTest : public testing::Test {
  protected:
-  absl::StatusOr<pid_t> Fork(Jail::Mode mode, const std::string& kind) {
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(Jail::Mode mode, const std::string& kind) {
     ZygoteCommand command = FakeZygote(kind);
     command.jail = jail_ = std::make_shared<Jail>(mode, JailSupport::OfThisKernel());
     auto zygote = Zygote::Start(command, stop_);
     EXPECT_TRUE(zygote.ok()) << zygote.status();
     zygote_ = *std::move(zygote);
-    std::array<int, 2> sockets{};
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
-    job_ = UniqueFd(sockets[0]);
-    const UniqueFd theirs(sockets[1]);
-    return zygote_->Fork(theirs.get(), STDERR_FILENO, directory_.path(), {});
+    return WorkerProcess::Start(zygote_, directory_.path() + "/worker", {});
   }
 
   TempDirectory directory_;
   WakeEvent stop_;
-  UniqueFd job_;
   std::shared_ptr<Jail> jail_;
   std::shared_ptr<Zygote> zygote_;
 };
 
 TEST_F(JailedZygoteTest, AWorkerThatIsNotInItsJailIsUsedAndReported) {
-  const auto worker = Fork(Jail::Mode::kOn, "escapes");
+  const auto worker = Start(Jail::Mode::kOn, "escapes");
   ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_TRUE((*worker)->IsReady());
   EXPECT_THAT(jail_->Problems(), Contains("it did not like it"));
-  zygote_->EndWorker(*worker);
 }
 
 TEST_F(JailedZygoteTest, WorkerOutsideARequiredJailEndsBeforeItReads) {
-  const auto worker = Fork(Jail::Mode::kRequired, "escapes");
+  const auto worker = Start(Jail::Mode::kRequired, "escapes");
   EXPECT_TRUE(absl::IsFailedPrecondition(worker.status())) << worker.status();
   EXPECT_EQ(LivingDescendants().size(), 1u);  // the zygote
 }
 
 TEST_F(JailedZygoteTest, WorkerThatDiesEnteringTheJailIsReported) {
-  std::filesystem::remove_all(directory_.path());
-  const auto worker = Fork(Jail::Mode::kOn, "");
-  ASSERT_TRUE(worker.ok()) << worker.status();
-  EXPECT_THAT(jail_->Problems(), Contains(HasSubstr("died")));
-  zygote_->EndWorker(*worker);
+  const auto worker = Start(Jail::Mode::kOn, "dies-entering");
+  EXPECT_TRUE(absl::IsUnavailable(worker.status())) << worker.status();
+  EXPECT_THAT(std::string(Message(worker.status())), HasSubstr("the door is narrow"));
+  EXPECT_EQ(LivingDescendants().size(), 1u);  // the zygote
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ FRAME = struct.Struct("<4sHHIIQ")
 FRAME_MAGIC = b"KILN"
 FRAME_COMPILE = 1
 FRAME_RESULT = 2
+FRAME_READY = 3
 HEADER_BYTES_MAX = 2 << 20
 PAYLOAD_BYTES_MAX = 256 << 20
 
@@ -44,7 +45,7 @@ def to_json(header):
     return json.dumps(header, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def write_frame(job, identifier, header, blobs):
+def write_frame(job, kind, identifier, header, blobs=()):
     text = to_json(header)
-    start = FRAME.pack(FRAME_MAGIC, PROTOCOL, FRAME_RESULT, len(text), identifier, sum(map(len, blobs)))
+    start = FRAME.pack(FRAME_MAGIC, PROTOCOL, kind, len(text), identifier, sum(map(len, blobs)))
     job.sendall(b"".join((start, text, *blobs)))

@@ -1,7 +1,6 @@
 """A worker's process: from the fork into its jail, then a compile."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ import traceback
 
 from kiln_triton_worker.diagnosis import classify, is_tainted
 from kiln_triton_worker.failure import Failure
-from kiln_triton_worker.frames import read_frame, write_frame
+from kiln_triton_worker.frames import FRAME_READY, FRAME_RESULT, read_frame, write_frame
 from kiln_triton_worker.jail import Confinement
 from kiln_triton_worker.libc import die_with, do_not_randomize_programs
 from kiln_triton_worker.limits import mount_work_directory, set_limits
@@ -22,7 +21,7 @@ from kiln_triton_worker.seccomp import blind_programs
 from kiln_triton_worker.usage import elapsed_micros, taken_so_far
 
 
-def run_worker(compiler, heap, control, job_fd, output_fd, message, zygote, told_fd):
+def run_worker(compiler, heap, control, job_fd, output_fd, message, zygote):
     """What a forked child does. Never returns."""
     try:
         heap.enter()
@@ -35,8 +34,7 @@ def run_worker(compiler, heap, control, job_fd, output_fd, message, zygote, told
         os.close(output_fd)
         job = socket.socket(fileno=job_fd)
         worker = Worker(compiler, job, message)
-        os.write(told_fd, json.dumps(worker.confine()).encode())
-        os.close(told_fd)
+        write_frame(job, FRAME_READY, 0, {"jail_problems": worker.confine()})
         worker.serve()
         os._exit(0)
     except BaseException:
@@ -91,7 +89,7 @@ class Worker:
             reply["outcome"] = "crashed"
         reply["usage"] = {name: taken - before[name] for name, taken in taken_so_far().items()}
         reply["usage"]["wall_micros"] = elapsed_micros(started)
-        write_frame(self._job, identifier, reply, blobs)
+        write_frame(self._job, FRAME_RESULT, identifier, reply, blobs)
 
     def _check_surroundings(self, request):
         """Failure where a source could read files that are none of its business.

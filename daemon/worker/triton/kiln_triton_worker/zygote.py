@@ -14,7 +14,6 @@ import socket
 import traceback
 
 from kiln_triton_worker.failure import one_line
-from kiln_triton_worker.frames import PROTOCOL
 from kiln_triton_worker.large_pages import FreshHeap, gather_heap, move_library
 from kiln_triton_worker.libc import die_with, prctl
 from kiln_triton_worker.warm_kernel import warm
@@ -22,6 +21,7 @@ from kiln_triton_worker.worker import run_worker
 
 PR_SET_CHILD_SUBREAPER = 36
 MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
+CONTROL_PROTOCOL = 2
 CONTROL_BYTES_MAX = 128 << 10
 # Say which malloc this process has, and so its workers. The programs that they start have their own.
 ALLOCATOR_VARIABLES = ("LD_PRELOAD", "MALLOC_CONF")
@@ -79,35 +79,22 @@ class Zygote:
     def _answer(self, message, descriptors):
         if message["type"] == "fork":
             job, output = descriptors
-            pid, problems = self._fork(message, job, output)
-            return {"type": "forked", "pid": pid, "jail_problems": problems}
+            return {"type": "forked", "pid": self._fork(message, job, output)}
         if message["type"] == "reap":
             return {"type": "reaped", "pid": message["pid"], "status": self._reap(message["pid"])}
         raise ValueError(f"unknown request {message['type']!r}")
 
     def _fork(self, message, job, output):
-        """The pid of a new worker, and what of its jail it could not enter."""
+        """The pid of a new worker, which is on its way into its jail."""
         zygote = os.getpid()
-        read_end, write_end = os.pipe()
-        try:
-            pid = os.fork()
-        except OSError:
-            # Enough of these, and there would be no descriptors left to fork with.
-            os.close(read_end)
-            os.close(write_end)
-            raise
+        pid = os.fork()
         if pid == 0:
-            os.close(read_end)
-            run_worker(self._compiler, self._heap, self._control, job, output, message, zygote, write_end)
-        os.close(write_end)
+            run_worker(self._compiler, self._heap, self._control, job, output, message, zygote)
         # In both processes, so that the group exists before anyone hears of the pid.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._workers.add(pid)
-        # Ends when the worker is in its jail, or dead.
-        with open(read_end, "rb") as file:
-            told = file.read()
-        return pid, json.loads(told) if told else ["the worker ended on the way into it"]
+        return pid
 
     def _reap(self, pid):
         """The wait status of a worker that the daemon has killed; None if it is not dead."""
@@ -173,7 +160,7 @@ def run_zygote(make_compiler, control_fd, parent, backends):
 
     signal.signal(signal.SIGTERM, on_terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    hello = {"type": "hello", "protocol": PROTOCOL, "version": compiler.toolchain.version, "warm": warmed,
+    hello = {"type": "hello", "protocol": CONTROL_PROTOCOL, "version": compiler.toolchain.version, "warm": warmed,
              "programs": compiler.assemblers.programs(), "libraries": compiler.toolchain.libraries()}
     control.send(json.dumps(hello).encode())
     zygote.serve()

@@ -13,6 +13,7 @@
 namespace kiln {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 Frame CompileFrame(std::string header, std::string payload = "text") {
@@ -248,6 +249,27 @@ TEST(MessagesTest, LackOfTheMachineIsNotAFailureOfTheSource) {
     EXPECT_EQ(decoded->outcome, WorkerReply::Outcome::kUnable);
     EXPECT_EQ(decoded->failure.code, status.code());
     EXPECT_FALSE(decoded->failure.deterministic);
+  }
+}
+
+TEST(MessagesTest, WhatAWorkerCouldNotEnterIsRead) {
+  Frame frame{FrameType::kReady, 0, EncodeReadyHeader({"Landlock: denied", "\xff"}), ""};
+  const auto problems = DecodeReady(frame);
+  ASSERT_TRUE(problems.ok()) << problems.status();
+  EXPECT_THAT(*problems, ElementsAre("Landlock: denied", "\xEF\xBF\xBD"));
+}
+
+TEST(MessagesTest, AnotherFirstFrameIsRefused) {
+  const std::vector<Frame> frames = {
+      {FrameType::kResult, 0, EncodeReadyHeader({}), ""},
+      {FrameType::kReady, 0, "", ""},
+      {FrameType::kReady, 0, "{}", ""},
+      {FrameType::kReady, 0, R"({"jail_problems": [7]})", ""},
+      {FrameType::kReady, 0, EncodeReadyHeader(std::vector<std::string>(65, "x")), ""},
+      {FrameType::kReady, 0, EncodeReadyHeader({}), "payload"},
+  };
+  for (const Frame& frame : frames) {
+    EXPECT_TRUE(absl::IsInternal(DecodeReady(frame).status())) << frame.header;
   }
 }
 
