@@ -8,6 +8,9 @@
 // * Slots that wait notice that spare workers or the zygote have been idle for too long. The
 //   deadline of a running task ends the poll in which the slot's thread waits for the worker. A
 //   queued task's deadline counts once a slot takes the task.
+// * A task or a place that is free wakes one slot with a worker and one without, and not all: of a
+//   hundred slots, each would look at all others. Who leaves a wait without the task wakes the
+//   next.
 // * Any thread may cancel: a queued task ends there and then; the slot's WakeEvent ends the poll of
 //   a running one.
 //
@@ -107,7 +110,7 @@ WorkerPool::WorkerPool(WorkerPoolOptions options)
   keeper_ = std::make_unique<ZygoteKeeper>(options_.zygote, [this] {
     // A slot that is about to wait has seen the state before, or will see the notification.
     { const MutexLock lock(mutex_); }
-    changed_.NotifyAll();
+    WakeAll();
   });
   const int slots = running_max_ + 2 + running_max_ / kSlotsPerSpare;
   for (int i = 0; i < slots; ++i) {
@@ -139,7 +142,7 @@ void WorkerPool::Submit(CallContext context, WorkerRequest request, Done done) {
     }
   }
   if (refused) return Finish(task, ShuttingDown());
-  changed_.NotifyAll();
+  WakeNext();
   // Without the mutex: the callback runs right here when the caller has gone already.
   auto registration = task->context.cancellation.OnCancel([this, weak = std::weak_ptr<Task>(task)] {
     if (const TaskPtr held = weak.lock()) Cancel(held);
@@ -192,13 +195,14 @@ bool WorkerPool::TryUrgently(Slot& slot, const TaskPtr& task) {
   const MutexLock lock(mutex_);
   task->is_ahead = task->has_yielded = false;
   --task->attempts;
-  changed_.NotifyAll();
+  WakeAll();
   return TryAgain(task);
 }
 
 void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result) {
   Cancellation::Registration registration;
   Done done;
+  bool is_last = false;
   {
     const MutexLock lock(mutex_);
     if (task->state == Task::State::kDone) return;
@@ -211,8 +215,14 @@ void WorkerPool::Finish(const TaskPtr& task, absl::StatusOr<WorkerReply> result)
     task->state = Task::State::kDone;
     registration = std::move(task->registration);
     done = std::move(task->done);
+    is_last = stats_.running == 0;
   }
-  changed_.NotifyAll();  // one more compile may run
+  // One more compile may run. After the last, Shutdown goes on, and spare workers may be too many.
+  if (is_last) {
+    WakeAll();
+  } else {
+    WakeNext();
+  }
   // Waits for a cancellation under way, which takes the mutex.
   registration.reset();
   done(std::move(result));
@@ -245,11 +255,22 @@ bool WorkerPool::IsOfUse(const Slot& slot) const {
   return slot.generation == generation_ && slot.worker->zygote().IsAlive();
 }
 
-void WorkerPool::Await(const std::function<bool()>& is_met) {
+void WorkerPool::WakeNext() {
+  task_due_.NotifyOne();
+  worker_needed_.NotifyOne();
+}
+
+void WorkerPool::WakeAll() {
+  task_due_.NotifyAll();
+  worker_needed_.NotifyAll();
+  changed_.NotifyAll();
+}
+
+void WorkerPool::Await(CondVar& woken, const std::function<bool()>& is_met) {
   while (true) {
     LookForIdleness(Steady::now());
     if (is_met()) return;
-    changed_.WaitUntil(mutex_, NextLook());
+    woken.WaitUntil(mutex_, NextLook());
   }
 }
 
@@ -261,11 +282,13 @@ bool WorkerPool::AwaitNeed(Slot& slot) {
     });
   }
   slot.stage = Slot::Stage::kEmpty;
-  Await([&]() KILN_REQUIRES(mutex_) {
-    return stopping_ || CountReady(/*starting_too=*/true) < ReadyWanted();
-  });
+  const auto is_needed = [&]() KILN_REQUIRES(mutex_) {
+    return CountReady(/*starting_too=*/true) < ReadyWanted();
+  };
+  Await(worker_needed_, [&]() KILN_REQUIRES(mutex_) { return stopping_ || is_needed(); });
   slot.stage = Slot::Stage::kStarting;
   slot.generation = generation_;
+  if (is_needed()) worker_needed_.NotifyOne();
   return !stopping_;
 }
 
@@ -320,7 +343,7 @@ void WorkerPool::LetRest(Slot& slot, const absl::Status& why, bool others_may_do
     }
   }
   LogWarning("no worker", {{"slot", slot.directory}, {"error", Message(why)}});
-  changed_.NotifyAll();
+  WakeAll();
   // Always UNAVAILABLE: what this machine lacks says nothing of the request.
   for (const TaskPtr& task : failed) Finish(task, Unavailable("no worker: {}", Message(why)));
 }
@@ -331,15 +354,18 @@ WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
   const auto has_task = [&]() KILN_REQUIRES(mutex_) {
     return !queue_.empty() && stats_.running < running_max_;
   };
-  Await([&]() KILN_REQUIRES(mutex_) {
+  Await(task_due_, [&]() KILN_REQUIRES(mutex_) {
     const bool is_one_too_many = CountReady(/*starting_too=*/false) > ReadyWanted();
     return stopping_ || has_task() || !IsOfUse(slot) || is_one_too_many;
   });
   const bool takes_task = !stopping_ && has_task() && IsOfUse(slot) && slot.worker->IsReady();
   if (!stopping_ && !has_task() && IsOfUse(slot)) counters_.idled.Add();
   slot.stage = Slot::Stage::kUsed;
-  changed_.NotifyAll();  // another worker may be needed in its place
-  if (!takes_task) return nullptr;
+  worker_needed_.NotifyOne();  // in its place
+  if (!takes_task) {
+    task_due_.NotifyOne();  // it may have been woken for one
+    return nullptr;
+  }
   TaskPtr task = std::move(queue_.front());
   queue_.pop_front();
   task->state = Task::State::kRunning;
@@ -445,7 +471,7 @@ void WorkerPool::FinishCrashed(Slot& slot, const TaskPtr& task, const std::strin
   LogWarning(
       "worker crashed",
       {{"what", what}, {"ending", ending}, {"tried_again", again}, {"last_words", last_words}});
-  if (again) return changed_.NotifyAll();
+  if (again) return WakeAll();
   // One crash proves nothing of the source.
   if (task->attempts < kAttemptsMax) {
     const bool is_cancelled = task->context.cancellation.IsCancelled();
@@ -482,7 +508,7 @@ void WorkerPool::LookForIdleness(SteadyTime now) {
     spares_ = std::min(spares_, std::max(busy_peak_, options_.idle_workers_min));
     busy_peak_ = stats_.running;
     idle_look_at_ = now + options_.idle_time;
-    changed_.NotifyAll();
+    WakeAll();
   }
   const bool is_idle = ZygoteMayIdle() && stats_.running == 0 && queue_.empty() &&
                        now - used_at_ >= options_.zygote_idle_time;
@@ -516,7 +542,7 @@ void WorkerPool::LetZygoteGo() {
   // In this order: a slot of the new generation gets a new zygote.
   keeper_->LetGo();
   ++generation_;
-  changed_.NotifyAll();
+  WakeAll();
 }
 
 void WorkerPool::Shutdown(SteadyTime deadline) {
@@ -534,7 +560,7 @@ void WorkerPool::Shutdown(SteadyTime deadline) {
     stopping_ = true;
   }
   for (const auto& slot : slots_) slot->wake.Set();
-  changed_.NotifyAll();
+  WakeAll();
   keeper_->Refuse();
   for (const auto& slot : slots_) {
     if (slot->thread.joinable()) slot->thread.join();

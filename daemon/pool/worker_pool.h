@@ -101,8 +101,11 @@ class WorkerPool {
   void RunTask(Slot& slot, const TaskPtr& task);
   void EndWorker(Slot& slot);
 
+  // There is one more task, or one more may run.
+  void WakeNext();
+  void WakeAll();
   // Waits until `is_met`, which is called under the lock, and looks for idleness meanwhile.
-  void Await(const std::function<bool()>& is_met) KILN_REQUIRES(mutex_);
+  void Await(CondVar& woken, const std::function<bool()>& is_met) KILN_REQUIRES(mutex_);
   int CountReady(bool starting_too) const KILN_REQUIRES(mutex_);
   // How many workers are to wait for a task.
   int ReadyWanted() const KILN_REQUIRES(mutex_);
@@ -143,7 +146,9 @@ class WorkerPool {
   PoolCounters counters_{options_.labels};
   // Held while a method of the keeper takes the keeper's own mutex, never the other way round.
   mutable Mutex mutex_;
-  CondVar changed_;
+  CondVar task_due_;       // waits: slots with a worker
+  CondVar worker_needed_;  // waits: slots without one
+  CondVar changed_;        // waits: slots that rest, and Shutdown
   Queue queue_ KILN_GUARDED_BY(mutex_);
   std::set<TaskPtr> yielding_ KILN_GUARDED_BY(mutex_);  // of the running ones
   bool refusing_ KILN_GUARDED_BY(mutex_) = false;       // Shutdown has begun
