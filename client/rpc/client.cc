@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "client/rpc/compile_stream.h"
@@ -187,6 +188,12 @@ absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& re
     return core_->Compile(named, options);
   }
   return core_->Compile(request, options);
+}
+
+size_t InFlightDefault() {
+  constexpr size_t kAtLeast = 64;
+  return std::clamp<size_t>(2 * std::thread::hardware_concurrency(), kAtLeast,
+                            limits::kStreamInFlightMax);
 }
 
 absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& answer,

@@ -83,10 +83,14 @@ struct CallOptions {
 // have them together.
 enum class OwnEntries { kOfThisUser, kTunings };
 
+// 64, or twice this machine's cores: so many compiles keep all of them busy. At most
+// limits::kStreamInFlightMax.
+size_t InFlightDefault();
+
 struct ManyOptions {
   CallOptions call;
-  // Requests that are sent and not answered. The daemon reads at most 64.
-  size_t in_flight_max = 64;
+  // Requests that are sent and not answered. The daemon reads at most limits::kStreamInFlightMax.
+  size_t in_flight_max = InFlightDefault();
 };
 
 // An artifact in the hot directory. The file is read, or mapped if it is large. The views live as

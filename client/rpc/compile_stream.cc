@@ -126,7 +126,7 @@ class CompileStream {
   // Lends as many requests as are due and fit. False: none is due.
   bool TakeDue(LendingMessage& due) {
     const auto now = std::chrono::steady_clock::now();
-    const size_t items_max = daemon_takes_more_ ? limits::kStreamInFlightMax : 1;
+    const size_t items_max = daemon_takes_more_ ? limits::kStreamMessageRequestsMax : 1;
     size_t bytes = 0;
     for (size_t items = 0; items < items_max; ++items) {
       const auto id = window_.TakeDue(now);

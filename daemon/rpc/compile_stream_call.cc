@@ -44,7 +44,7 @@ bool ReadField(std::string_view bytes, CodedInputStream& input, std::string_view
 
 // Adds the message's own request; of the outer message, those in it, too.
 bool ReadItems(std::string_view bytes, bool is_outer, StreamMessage& message) {
-  if (message.items.size() == limits::kStreamInFlightMax) return false;
+  if (message.items.size() == limits::kStreamMessageRequestsMax) return false;
   CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
                          static_cast<int>(bytes.size()));
   StreamMessage::Item& item = message.items.emplace_back();
@@ -211,7 +211,7 @@ void CompileStreamCall::WriteNext() {
     }
     AppendSlices(std::move(pieces), *std::move(share), slices);
     writing_.push_back(std::move(next.answer.pass));
-  } while (takes_more_ && !unsent_.empty() && writing_.size() < limits::kStreamInFlightMax &&
+  } while (takes_more_ && !unsent_.empty() && writing_.size() < limits::kStreamMessageRequestsMax &&
            bytes + unsent_.front().bytes <= limits::kStreamUnsentBytesMax);
   grpc::ByteBuffer(slices.data(), slices.size()).Swap(&response_);
   is_writing_ = true;

@@ -26,7 +26,7 @@ struct StreamMessage {
     uint64_t id = 0;
     std::string_view request;
   };
-  absl::InlinedVector<Item, limits::kStreamInFlightMax> items;
+  absl::InlinedVector<Item, limits::kStreamMessageRequestsMax> items;
   bool takes_more = false;
 };
 // Nothing where the bytes are no such message, or one of too many requests.

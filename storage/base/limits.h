@@ -34,8 +34,10 @@ inline constexpr int64_t kMaxnregMax =
     65'536;  // a multiprocessor's registers; ptxas ignores what it cannot give
 inline constexpr size_t kStagesMax = 16;
 inline constexpr size_t kLookupKeysMax = 4096;
-// Requests in flight on one stream. The daemon reads no more until an answer has left.
-inline constexpr size_t kStreamInFlightMax = 64;
+// Requests in flight on one stream: enough for all cores of a large node. The daemon reads no more
+// until an answer has left.
+inline constexpr size_t kStreamInFlightMax = 512;
+inline constexpr size_t kStreamMessageRequestsMax = 64;
 // A search for the nearest artifact looks at this many artifacts (some tenths of a second),
 // compares the requests of this many of a kernel with the same name, and reads this many bytes of
 // them.

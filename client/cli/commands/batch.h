@@ -24,7 +24,7 @@ struct BatchOptions {
   // The artifacts are stored, and not returned. Only failures are shown.
   bool is_warming = false;
   // Requests that are sent and not answered.
-  size_t in_flight_max = 64;
+  size_t in_flight_max = InFlightDefault();
   // No request is sent after this time.
   std::optional<SteadyTime> stop_at;
   // No request is sent after a failure.

@@ -8,6 +8,7 @@
 #include "client/cli/commands/warm_own_entries.h"
 #include "client/cli/commands/warmth.h"
 #include "storage/base/clock.h"
+#include "storage/base/limits.h"
 
 namespace kiln::cli {
 namespace {
@@ -77,7 +78,7 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   options.is_warming = true;
   options.stops_at_failure = arguments.fail_on_error;
   if (arguments.jobs > 0) {
-    options.in_flight_max = std::min<uint64_t>(arguments.jobs, options.in_flight_max);
+    options.in_flight_max = std::min<uint64_t>(arguments.jobs, limits::kStreamInFlightMax);
   }
   // Requests that cannot be counted may come one by one.
   if (options.total && options.in_flight_max > 1) source = LongestFirst(std::move(source));
@@ -98,8 +99,8 @@ void AddWarm(CommandParser& parser) {
   command.Add("MANIFEST", arguments.files,
               "Manifests, or files with one JSON request a line; - for the standard input",
               {.is_required = true, .is_path = true});
-  command.Add("--jobs", arguments.jobs, "Requests under way at once (default: 64)",
-              {.value_name = "N"});
+  command.Add("--jobs", arguments.jobs,
+              "Requests under way at once (default: 64, or twice the cores)", {.value_name = "N"});
   command.Add("--budget", arguments.budget_seconds,
               "Send no more requests after this time, as 5m; what runs may end",
               {.value_name = "TIME"});

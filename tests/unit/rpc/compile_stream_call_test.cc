@@ -51,7 +51,7 @@ TEST_F(CompileStreamCallTest, AnItemIsReadAsProtobufReadsIt) {
 
 TEST_F(CompileStreamCallTest, AMessageHasABoundedNumberOfItems) {
   v1::CompileStreamRequest message = Item(0);
-  while (message.more_size() + 1 < static_cast<int>(limits::kStreamInFlightMax)) {
+  while (message.more_size() + 1 < static_cast<int>(limits::kStreamMessageRequestsMax)) {
     *message.add_more() = Item(1);
   }
   EXPECT_TRUE(ReadStreamMessage(message.SerializeAsString()).has_value());

@@ -101,7 +101,7 @@ TEST_F(CompileManyTest, ADaemonThatTakesMoreGetsManyRequestsInAMessage) {
       EXPECT_TRUE(request.takes_more());
       v1::CompileStreamResponse answer = AnswerTo(request);
       answer.set_takes_more(true);
-      EXPECT_LE(request.more_size() + 1, static_cast<int>(limits::kStreamInFlightMax));
+      EXPECT_LE(request.more_size() + 1, static_cast<int>(limits::kStreamMessageRequestsMax));
       for (const v1::CompileStreamRequest& each : request.more()) {
         *answer.add_more() = AnswerTo(each);
       }
