@@ -18,7 +18,7 @@ namespace kiln {
 namespace {
 
 constexpr size_t kReadBytes = 64 * limits::kKiB;
-constexpr size_t kPiecesAtOnce = 16;
+constexpr size_t kPiecesAtOnce = 32;
 
 std::string AnswerHeader(uint64_t id, uint8_t code, const ReplyPieces& body) {
   const size_t length = sizeof id + sizeof code + SizeOf(body);
@@ -73,6 +73,7 @@ bool LightConnection::OnEvents(uint32_t events) {
     is_open = Read();
     MutexLock lock(mutex_);
     is_reading_ = false;
+    if (!is_closed_) Write();
     if (is_open && !is_closed_) Arm();
   }
   if (!is_open) Close();
@@ -164,7 +165,7 @@ void LightConnection::Dispatch(CallPtr call, uint8_t method, std::string_view bo
 void LightConnection::Compile(const CallPtr& call, std::string_view body) {
   const Prepared request = Prepare(parts_, body);
   if (const auto found = FindAnswer(parts_, call->context, request)) {
-    return Send(call, SerializeAnswer(*found), found->pass);
+    return Queue(call, SerializeAnswer(*found), found->pass);
   }
   StartCompile(parts_, call->context, request,
                [self = shared_from_this(), call](const CompileAnswer& answer) {
@@ -215,6 +216,14 @@ void LightConnection::Cancel(uint64_t id) {
 }
 
 void LightConnection::Send(const CallPtr& call, CompileReply reply, RequestGate::Pass compile) {
+  Queue(call, std::move(reply), std::move(compile));
+  MutexLock lock(mutex_);
+  if (is_closed_) return;
+  Write();
+  if (!is_reading_) Arm();
+}
+
+void LightConnection::Queue(const CallPtr& call, CompileReply reply, RequestGate::Pass compile) {
   ByteBudget::Share share;
   if (const auto* pieces = std::get_if<ReplyPieces>(&reply)) {
     absl::StatusOr<ByteBudget::Share> taken = user_->answers->Take(SizeOf(*pieces));
@@ -238,19 +247,19 @@ void LightConnection::Send(const CallPtr& call, CompileReply reply, RequestGate:
   has_moved_ = true;
   unsent_bytes_ += SizeOf(body);
   unsent_.push_back({std::move(body), call, std::move(compile), std::move(share)});
-  Write();
-  if (!is_reading_) Arm();
 }
 
 void LightConnection::Write() {
   while (!unsent_.empty()) {
-    Unsent& next = unsent_.front();
     std::array<iovec, kPiecesAtOnce> parts;
     size_t count = 0;
-    for (; count < parts.size() && next.piece + count < next.pieces.size(); ++count) {
-      std::string_view bytes = BytesOf(next.pieces[next.piece + count]);
-      if (count == 0) bytes.remove_prefix(next.written_bytes);
-      parts[count] = {const_cast<char*>(bytes.data()), bytes.size()};
+    for (const Unsent& answer : unsent_) {
+      for (size_t i = answer.piece; i < answer.pieces.size() && count < parts.size(); ++i) {
+        std::string_view bytes = BytesOf(answer.pieces[i]);
+        if (count == 0) bytes.remove_prefix(answer.written_bytes);
+        parts[count++] = {const_cast<char*>(bytes.data()), bytes.size()};
+      }
+      if (count == parts.size()) break;
     }
     msghdr message{};
     message.msg_iov = parts.data();
@@ -258,14 +267,23 @@ void LightConnection::Write() {
     const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     // Where the client is gone, epoll says so.
     if (sent < 0) return;
-    unsent_bytes_ -= static_cast<size_t>(sent);
-    next.written_bytes += static_cast<size_t>(sent);
-    while (next.piece < next.pieces.size() &&
-           next.written_bytes >= BytesOf(next.pieces[next.piece]).size()) {
-      next.written_bytes -= BytesOf(next.pieces[next.piece++]).size();
+    OnWritten(static_cast<size_t>(sent));
+  }
+}
+
+void LightConnection::OnWritten(size_t bytes) {
+  unsent_bytes_ -= bytes;
+  while (!unsent_.empty()) {
+    Unsent& answer = unsent_.front();
+    const size_t left = BytesOf(answer.pieces[answer.piece]).size() - answer.written_bytes;
+    if (bytes < left) {
+      answer.written_bytes += bytes;
+      return;
     }
-    if (next.piece < next.pieces.size()) continue;
-    calls_.erase(next.call->id);
+    bytes -= left;
+    answer.written_bytes = 0;
+    if (++answer.piece < answer.pieces.size()) continue;
+    calls_.erase(answer.call->id);
     unsent_.pop_front();
   }
 }
@@ -280,7 +298,7 @@ void LightConnection::Arm() {
 }
 
 bool LightConnection::MayStart() const {
-  return !is_closed_ && calls_.size() < limits::kConcurrentStreamsPerConnection &&
+  return !is_closed_ && calls_.size() < limits::kStreamInFlightMax &&
          unsent_bytes_ <= limits::kStreamUnsentBytesMax;
 }
 

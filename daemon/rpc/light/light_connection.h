@@ -19,9 +19,10 @@
 
 namespace kiln {
 
-// Waits for its socket in the user's epoll with EPOLLONESHOT, so one thread at a time reads;
-// answers are written by whoever has them. Reads no more while too many requests are in flight or
-// the client leaves too many answers unread. A request is in flight until its answer is written.
+// Waits for its socket in the user's epoll with EPOLLONESHOT, so one thread at a time reads. Hits
+// are written together when that thread's turn ends, other answers by whoever has them. Reads no
+// more while too many requests are in flight or the client leaves too many answers unread. A
+// request is in flight until its answer is written.
 //
 // Thread-safe. Nothing blocks but what KernelService's methods do on gRPC's threads. Lives as long
 // as a call of it.
@@ -72,7 +73,10 @@ class LightConnection : public std::enable_shared_from_this<LightConnection> {
   void Cancel(uint64_t id);
 
   void Send(const CallPtr& call, CompileReply reply, RequestGate::Pass compile = nullptr);
+  // For the reading thread, which writes all of its turn's answers when the turn ends.
+  void Queue(const CallPtr& call, CompileReply reply, RequestGate::Pass compile);
   void Write() KILN_REQUIRES(mutex_);
+  void OnWritten(size_t bytes) KILN_REQUIRES(mutex_);
   void Arm() KILN_REQUIRES(mutex_);
   bool MayStart() const KILN_REQUIRES(mutex_);
 

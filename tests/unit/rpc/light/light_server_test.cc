@@ -84,16 +84,27 @@ TEST_F(LightServerTest, AnswersOfOtherThreadsWhileRequestsCome) {
 }
 
 TEST_F(LightServerTest, ReadsNoMoreThanTheLimitOfRequestsInFlight) {
-  constexpr size_t kMore = limits::kConcurrentStreamsPerConnection + 10;
+  constexpr size_t kMore = limits::kStreamInFlightMax + 10;
   for (uint64_t id = 0; id < kMore; ++id) {
     ASSERT_TRUE(client_.Send(id, v1::LIGHT_METHOD_COMPILE, Request(std::to_string(id))));
   }
-  AwaitHeld(limits::kConcurrentStreamsPerConnection);
+  AwaitHeld(limits::kStreamInFlightMax);
   ExpectServing();
-  EXPECT_EQ(provider_.started(), static_cast<size_t>(limits::kConcurrentStreamsPerConnection));
+  EXPECT_EQ(provider_.started(), limits::kStreamInFlightMax);
   provider_.FinishAtOnce();
   provider_.FinishAll();
   for (size_t i = 0; i < kMore; ++i) ASSERT_TRUE(client_.Receive().has_value());
+}
+
+TEST_F(LightServerTest, AHitIsAnsweredBeforeABrokenFrameEndsTheConnection) {
+  provider_.FinishAtOnce();
+  const std::string hit =
+      LightFrameBytes(1, v1::LIGHT_METHOD_COMPILE, Request().SerializeAsString());
+  ASSERT_TRUE(client_.SendBytes(hit + std::string("\0\0\0\0", 4)));
+  const auto answer = client_.Receive();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->id, 1u);
+  EXPECT_FALSE(client_.Receive().has_value());
 }
 
 TEST_F(LightServerTest, CancelledRequestIsAnswered) {
