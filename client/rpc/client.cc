@@ -8,6 +8,7 @@
 #include "client/rpc/compile_stream.h"
 #include "client/rpc/connection.h"
 #include "client/rpc/hot_answers.h"
+#include "client/rpc/light_stream.h"
 #include "client/rpc/request_window.h"
 #include "client/rpc/socket_path.h"
 #include "client/rpc/unreported_uses.h"
@@ -40,6 +41,22 @@ absl::Status FetchOnce(KernelStub& stub, const Digest& digest, const CallLimits&
   if (content.size() > limits::kBlobBytesMax) return WrongBytes(digest);
   KILN_RETURN_IF_ERROR(status);
   return builder.Finish() == digest ? absl::OkStatus() : WrongBytes(digest);
+}
+
+// By the light protocol. By gRPC where the daemon does not speak it, or takes no connection more.
+absl::Status RunStream(const Connection& connection, Connection::Stubs& stubs,
+                       const CallOptions& options, const AnswerCompletion& complete,
+                       RequestWindow& window) {
+  const CallLimits limits = connection.Limits(options);
+  if (auto socket = connection.DialAnother(); socket.ok()) {
+    const absl::Status status = RunLightStream(
+        *std::move(socket), limits,
+        [&](std::chrono::milliseconds budget) { return ShowsLife(*stubs.kernels, budget); },
+        complete, window);
+    if (!absl::IsUnimplemented(status)) return status;
+    window.SendAllAgain();
+  }
+  return RunCompileStream(*stubs.kernels, limits, complete, window);
 }
 
 // "" where the daemon would refuse the name.
@@ -216,10 +233,9 @@ absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& an
     const absl::StatusOr<bool> needs_daemon = window.AwaitNeed();
     if (!needs_daemon.ok() || !*needs_daemon) return window.End(needs_daemon.status());
     const auto stubs = connection.Get();
-    const absl::Status status =
-        stubs.ok() ? RunCompileStream(*(*stubs)->kernels, connection.Limits(options.call), complete,
-                                      window)
-                   : stubs.status();
+    const absl::Status status = stubs.ok()
+                                    ? RunStream(connection, **stubs, options.call, complete, window)
+                                    : stubs.status();
     if (stubs.ok() && absl::IsUnavailable(status)) connection.Drop(*stubs);
     if (window.answers() > answers_before) backoff.Reset();
     answers_before = window.answers();

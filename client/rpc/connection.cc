@@ -58,6 +58,11 @@ void Connection::Drop(const std::shared_ptr<Stubs>& broken) {
   if (stubs_ == broken) stubs_ = nullptr;
 }
 
+absl::StatusOr<UniqueFd> Connection::DialAnother() const {
+  KILN_ASSIGN_OR_RETURN(const int descriptor, Dial(options_));
+  return UniqueFd(descriptor);
+}
+
 absl::Status Connection::Repeatedly(const CallOptions& options,
                                     const std::function<absl::Status(Stubs&)>& attempt) {
   Backoff backoff(options_.retry);

@@ -11,6 +11,7 @@
 #include "kiln/admin/v1/admin_service.grpc.pb.h"
 #include "storage/base/mutex.h"
 #include "storage/base/status.h"
+#include "storage/base/unique_fd.h"
 
 namespace kiln {
 
@@ -39,6 +40,9 @@ class Connection {
   }
   // `broken` failed with UNAVAILABLE; other threads may have replaced them already.
   void Drop(const std::shared_ptr<Stubs>& broken);
+
+  // A connection to the daemon that gRPC does not have. Errors as in Dial.
+  [[nodiscard]] absl::StatusOr<UniqueFd> DialAnother() const;
 
   // `attempt` is given stubs and returns the call's status. Repeats the call on a new connection
   // where that can help.

@@ -39,6 +39,8 @@ void RequestWindow::Read(size_t room, size_t bytes) {
 std::optional<uint64_t> RequestWindow::TakeDue(Moment until) {
   if (!due_.empty() && due_.begin()->first <= until) return due_.extract(due_.begin()).mapped();
   MutexLock lock(mutex_);
+  // A wait until a moment that has passed would be a system call.
+  if (read_.empty() && until <= std::chrono::steady_clock::now()) return std::nullopt;
   has_read_.WaitUntil(mutex_, until,
                       [this]() KILN_REQUIRES(mutex_) { return !read_.empty() || !is_reading_; });
   if (read_.empty()) return std::nullopt;

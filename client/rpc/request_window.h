@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "client/rpc/client.h"
@@ -83,7 +82,7 @@ class RequestWindow {
   const AnswerFinder find_;
   const ManyOptions options_;
   const RetryOptions retry_;
-  std::unordered_map<uint64_t, Held> held_;
+  std::map<uint64_t, Held> held_;  // in the order of the source, also when all are sent again
   std::multimap<Moment, uint64_t> due_;
   size_t held_bytes_ = 0;
   uint64_t next_id_ = 0;

@@ -9,6 +9,7 @@ DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6
 END_STREAM, END_HEADERS = 1, 4
 INITIAL_WINDOW_SIZE = 4
 FRAME_BYTES_MAX = 16_384
+ENHANCE_YOUR_CALM = 11
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -43,7 +44,7 @@ def open_call(stream, method, messages):
 
 def send_without_end(connection, method, count, size):
     """Sends `count` calls with messages of `size` bytes but for the last byte of each, as the windows allow. Ends early where the daemon ends a
-    call or lets nothing move for a second."""
+    call or lets nothing move for a second. Returns the code with which the daemon ended a call."""
     left = {stream: size - 1 for stream in range(1, 2 * count, 2)}
     windows, initial = dict.fromkeys([0, *left], 65_535), 65_535
     received = b""
@@ -73,7 +74,9 @@ def send_without_end(connection, method, count, size):
             while len(received) >= 9 and len(received) >= 9 + (length := int.from_bytes(received[:3], "big")):
                 kind, flags, stream, payload = received[3], received[4], int.from_bytes(received[5:9], "big"), received[9:9 + length]
                 received = received[9 + length:]
-                if kind in (RST_STREAM, GOAWAY):
+                if kind == RST_STREAM:
+                    return int.from_bytes(payload, "big")
+                if kind == GOAWAY:
                     return
                 if kind == WINDOW_UPDATE:
                     windows[stream] += int.from_bytes(payload, "big")
