@@ -203,9 +203,9 @@ def test_a_job_that_goes_on_without_its_daemon(other_daemon, tmp_path):
         job.compile("vector_add")
         before = job.report()
         started = time.monotonic()
+        other_daemon.stop_answering()
         job.start("compile", kernel="matmul_128x128x64", target="cuda:90")
-        while other_daemon.kiln("stats", "--json").objects()[0]["in_flight"] == 0 and time.monotonic() < started + 30:
-            pass
+        time.sleep(0.3)  # for less than it takes a job to ask whether its daemon lives
         other_daemon.kill()
         assert "hash" in job.answer() and "hash" in job.compile("softmax")
         report = job.report()
