@@ -107,6 +107,9 @@ class LightStream {
     if (!woken_) return absl::UnimplementedError("no eventfd");
     NoteLife();
     while (!window_.IsAllAnswered()) {
+      if (IsTooLate()) {
+        return DeadlineExceeded("the deadline passed before the daemon had answered everything");
+      }
       TakeDue();
       KILN_RETURN_IF_ERROR(Write());
       KILN_ASSIGN_OR_RETURN(const bool has_read, Read());
@@ -119,6 +122,10 @@ class LightStream {
   // On the source's thread.
   void Wake() {
     if (!is_woken_.exchange(true)) ::eventfd_write(woken_.get(), 1);
+  }
+
+  bool IsTooLate() const {
+    return limits_.deadline && std::chrono::steady_clock::now() >= *limits_.deadline;
   }
 
   void NoteLife() { silent_at_ = std::chrono::steady_clock::now() + quiet_time_; }
@@ -148,11 +155,15 @@ class LightStream {
       const ssize_t sent = ::send(socket_.get(), unsent_.data() + sent_bytes_,
                                   unsent_.size() - sent_bytes_, MSG_DONTWAIT | MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0 && errno == EAGAIN) return absl::OkStatus();
+      if (sent < 0 && errno == EAGAIN) {
+        unsent_.erase(0, sent_bytes_);
+        sent_bytes_ = 0;
+        return absl::OkStatus();
+      }
       // What the daemon said before is still to be read.
-      if (sent < 0) break;
+      if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) break;
+      if (sent < 0) return Broken(std::strerror(errno));
       sent_bytes_ += static_cast<size_t>(sent);
-      // What it reads is a sign of life, too.
       NoteLife();
     }
     unsent_.clear();
@@ -201,7 +212,7 @@ class LightStream {
     window_.OnAnswer(frame.id, std::move(answer));
   }
 
-  // Waits for the daemon, or for word of the source. UNAVAILABLE, DEADLINE_EXCEEDED.
+  // Waits for the daemon, the source or the deadline. UNAVAILABLE: the daemon is silent.
   absl::Status Await() {
     const Moment until = std::min(
         {silent_at_, limits_.deadline.value_or(Moment::max()), NextSend().value_or(Moment::max())});
@@ -212,16 +223,13 @@ class LightStream {
     const auto wait_ms = std::max<int64_t>(std::chrono::ceil<milliseconds>(wait).count(), 0);
     ::poll(watched.data(), watched.size(), static_cast<int>(std::min<int64_t>(wait_ms, INT32_MAX)));
     if (watched[1].revents != 0) {
-      is_woken_ = false;
+      // In this order: a wake in between is written, or its item is taken now.
       eventfd_t count;
       ::eventfd_read(woken_.get(), &count);
+      is_woken_ = false;
     }
-    if (watched[0].revents != 0) return absl::OkStatus();
-    const Moment now = std::chrono::steady_clock::now();
-    if (limits_.deadline && now >= *limits_.deadline) {
-      return DeadlineExceeded("the deadline passed before the daemon had answered everything");
-    }
-    if (now < silent_at_) return absl::OkStatus();
+    if (watched[0].revents != 0 || IsTooLate()) return absl::OkStatus();
+    if (std::chrono::steady_clock::now() < silent_at_) return absl::OkStatus();
     if (!shows_life_(limits_.answer_budget - quiet_time_)) return WedgedStatus();
     NoteLife();
     return absl::OkStatus();
@@ -242,9 +250,9 @@ class LightStream {
   const AnswerCompletion& complete_;
   RequestWindow& window_;
   std::string unsent_;
-  size_t sent_bytes_ = 0;  // of these
+  size_t sent_bytes_ = 0;  // of unsent_
   std::string read_;
-  size_t read_bytes_ = 0;  // in it
+  size_t read_bytes_ = 0;  // that read_ begins with
   size_t under_way_ = 0;
   Moment silent_at_;
   bool is_confirmed_ = false;  // there was an answer

@@ -297,6 +297,12 @@ TEST_F(LightStreamTest, ADeadlineEndsIt) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
+TEST_F(LightStreamTest, ADeadlineEndsItWhileAnswersCome) {
+  options_.call.deadline = steady_clock::now() + milliseconds(50);
+  const absl::Status status = Run(100'000'000, [](DaemonEnd& end) { end.AnswerAll(); });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+}
+
 TEST_F(LightStreamTest, ASinkThatThrowsGetsItsExceptionBack) {
   on_answer_ = [](uint64_t) { throw std::runtime_error("of the sink"); };
   EXPECT_TRUE(absl::IsAborted(Run(100, [](DaemonEnd& end) { end.AnswerAll(); })));
