@@ -148,7 +148,7 @@ class Client {
   // own, at the same time: what both use needs a lock. Neither may throw. Answers come as they
   // finish, while `next` blocks, too. `next` for a request happens before `answer` to it. Every
   // request that was taken gets exactly one answer. Memory is bounded: no more than `in_flight_max`
-  // requests, or 64 MiB of them, are held. OK: the source is at its end and every request was
+  // requests, or 20 MiB of them, are held. OK: the source is at its end and every request was
   // answered, each with its own status. Otherwise why it stopped early: what was in flight is
   // answered with the same status at once, and so is the request that `next` returns last, for
   // which the call waits; what was not taken stays in the source.

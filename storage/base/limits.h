@@ -309,8 +309,9 @@ inline constexpr uint64_t kUserCachePutEntryBytesMin = 64 * kKiB;
 // --- Clients ---
 // The largest message that a client receives is a look-up of thousands of keys with metadata.
 inline constexpr size_t kClientReceiveBytesMax = 64 * kMiB;
-// Sources that one CompileMany keeps to send them again. At least one request is always sent.
-inline constexpr size_t kClientInFlightBytesMax = 64 * kMiB;
+// Sources that one CompileMany keeps to send them again. At least one request is always sent. Six
+// batches of a user fit what the daemon takes from it by the light protocol.
+inline constexpr size_t kClientInFlightBytesMax = 20 * kMiB;
 inline constexpr size_t kLookupBatchKeys = 512;
 // A client tells of its hits in the hot directory when there are so many, or the first has waited
 // for so long, and spends at most that budget on it.
