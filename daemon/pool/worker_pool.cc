@@ -9,8 +9,8 @@
 //   deadline of a running task ends the poll in which the slot's thread waits for the worker. A
 //   queued task's deadline counts once a slot takes the task.
 // * A task or a place that is free wakes one slot with a worker and one without, and not all: of a
-//   hundred slots, each would look at all others. Who leaves a wait without the task wakes the
-//   next.
+//   hundred slots, each would look at all others. A slot that stops waiting and takes no task wakes
+//   another one.
 // * Any thread may cancel: a queued task ends there and then; the slot's WakeEvent ends the poll of
 //   a running one.
 //
@@ -361,7 +361,7 @@ WorkerPool::TaskPtr WorkerPool::AwaitTask(Slot& slot) {
   const bool takes_task = !stopping_ && has_task() && IsOfUse(slot) && slot.worker->IsReady();
   if (!stopping_ && !has_task() && IsOfUse(slot)) counters_.idled.Add();
   slot.stage = Slot::Stage::kUsed;
-  worker_needed_.NotifyOne();  // in its place
+  worker_needed_.NotifyOne();
   if (!takes_task) {
     task_due_.NotifyOne();  // it may have been woken for one
     return nullptr;

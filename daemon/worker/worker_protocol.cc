@@ -190,7 +190,7 @@ std::string CompilePayload(const CompileRequest& request) {
 }
 
 absl::StatusOr<std::vector<std::string>> DecodeReady(const Frame& frame) {
-  if (frame.type != FrameType::kReady || !frame.payload.empty()) {
+  if (frame.type != FrameType::kReady || frame.id != 0 || !frame.payload.empty()) {
     return Internal("expected a frame that says ready");
   }
   const Json json = Json::parse(frame.header, nullptr, /*allow_exceptions=*/false);

@@ -262,6 +262,7 @@ TEST(MessagesTest, WhatAWorkerCouldNotEnterIsRead) {
 TEST(MessagesTest, AnotherFirstFrameIsRefused) {
   const std::vector<Frame> frames = {
       {FrameType::kResult, 0, EncodeReadyHeader({}), ""},
+      {FrameType::kReady, 1, EncodeReadyHeader({}), ""},
       {FrameType::kReady, 0, "", ""},
       {FrameType::kReady, 0, "{}", ""},
       {FrameType::kReady, 0, R"({"jail_problems": [7]})", ""},
