@@ -21,6 +21,7 @@ class FullDiskFileSystem final : public rocksdb::FileSystemWrapper {
 
   const char* Name() const override { return "FullDiskFileSystem"; }
   void SetFull(bool is_full) { is_full_ = is_full; }
+  void FailOneAppend() { fails_once_ = true; }
   void SetBlobSpeed(uint64_t bytes_per_second) { blob_bytes_per_second_ = bytes_per_second; }
 
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
@@ -50,20 +51,19 @@ class FullDiskFileSystem final : public rocksdb::FileSystemWrapper {
 
   class File final : public rocksdb::FSWritableFileOwnerWrapper {
    public:
-    File(std::unique_ptr<rocksdb::FSWritableFile> file, const FullDiskFileSystem& disk,
-         bool has_blobs)
+    File(std::unique_ptr<rocksdb::FSWritableFile> file, FullDiskFileSystem& disk, bool has_blobs)
         : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk), has_blobs_(has_blobs) {}
 
     rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                              rocksdb::IODebugContext* debug) override {
-      if (disk_.is_full_) return Full();
+      if (disk_.is_full_ || disk_.fails_once_.exchange(false)) return Full();
       Take(data.size());
       return FSWritableFileOwnerWrapper::Append(data, options, debug);
     }
     rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                              const rocksdb::DataVerificationInfo& verification,
                              rocksdb::IODebugContext* debug) override {
-      if (disk_.is_full_) return Full();
+      if (disk_.is_full_ || disk_.fails_once_.exchange(false)) return Full();
       Take(data.size());
       return FSWritableFileOwnerWrapper::Append(data, options, verification, debug);
     }
@@ -76,11 +76,12 @@ class FullDiskFileSystem final : public rocksdb::FileSystemWrapper {
       std::this_thread::sleep_for(std::chrono::microseconds(bytes * 1'000'000 / speed));
     }
 
-    const FullDiskFileSystem& disk_;
+    FullDiskFileSystem& disk_;
     const bool has_blobs_;
   };
 
   std::atomic<bool> is_full_ = false;
+  std::atomic<bool> fails_once_ = false;
   std::atomic<uint64_t> blob_bytes_per_second_ = 0;  // 0: as the file system does
 };
 
@@ -92,6 +93,8 @@ class FullDiskEnv final : public rocksdb::EnvWrapper {
 
   const char* Name() const override { return "FullDiskEnv"; }
   void SetFull(bool is_full) { files_->SetFull(is_full); }
+  // The disk is full for the next append alone.
+  void FailOneAppend() { files_->FailOneAppend(); }
   void SetBlobSpeed(uint64_t bytes_per_second) { files_->SetBlobSpeed(bytes_per_second); }
   rocksdb::Status GetFreeSpace(const std::string& path, uint64_t* free) override {
     return files_->GetFreeSpace(path, rocksdb::IOOptions(), free, nullptr);

@@ -89,5 +89,22 @@ TEST_F(RocksFullDiskTest, FillingUpInTheMiddleOfManyPutsLosesNothingAcknowledged
   for (int i = 0; i < acknowledged; ++i) ExpectStored(std::to_string(i), 100'000);
 }
 
+// RocksDB recovers then without a new log where it has nothing to flush, and writes on to the log
+// whose write failed: that ends the process.
+TEST(RocksDatabaseTest, AFailedFirstWriteOfALogDoesNotBreakTheNext) {
+  const TempDirectory directory;
+  FullDiskEnv disk;
+  const auto opened = RocksDatabase::Open(directory.File("store"), limits::kMiB, &disk);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  RocksDatabase& database = **opened;
+  RocksDatabase::Batch batch(database);
+  batch.Put(RocksFamily::kBlobs, "key", "value");
+  disk.FailOneAppend();
+  EXPECT_EQ(database.Write(batch).code(), StatusCode::kResourceExhausted);
+  while (!database.Degraded().empty()) Pause();
+  const absl::Status status = database.Write(batch);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace kiln
