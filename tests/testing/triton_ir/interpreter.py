@@ -1,9 +1,12 @@
 """Runs Triton IR on NumPy's arrays, one program after the other. It shares nothing with what writes the IR.
 
+An operation becomes a Python function once, as programs and loops run it thousands of times. What depends on constants alone is computed then.
+
 The text is what generic_form.py prints. Floats are computed in their own type, and functions of the mathematical libraries in f64. An access
 beyond a buffer, an integer division by zero and a shift by too many bits are errors: a GPU would hide them.
 """
 
+import functools
 import itertools
 import re
 
@@ -25,6 +28,8 @@ _RMW = {
     9: lambda old, new: min(old, new, key=lambda value: int(value) % (1 << 8 * value.nbytes)),
     10: lambda old, new: new,
 }
+_TERMINATORS = ("scf.yield", "scf.condition", "tt.reduce.return", "tt.return")
+_CASTS = re.compile(r"arith\.(ext|trunc|bitcast).*|arith\.\w+to\w+|tt\.(bitcast|fp_to_fp)")
 
 
 def _integer(text):
@@ -48,138 +53,195 @@ def _constant(text, type_):
 
 class Kernel:
     def __init__(self, generic_form):
-        self._body, self._types = parse(generic_form)
+        body, self._types = parse(generic_form)
+        self._values = {}  # of the program that runs; MLIR gives no name twice
+        self._constants = set()
+        self._memory = self._position = self._grid = None
+        self._run = self._block(body)
 
     def run(self, arguments, grid):
         """Arrays for pointers, which the kernel changes, and numbers. `grid`: one to three extents."""
-        memory = Memory([argument for argument in arguments if isinstance(argument, numpy.ndarray)])
+        self._memory = Memory([argument for argument in arguments if isinstance(argument, numpy.ndarray)])
         values, buffers = [], itertools.count()
         for argument, type_ in zip(arguments, self._types, strict=True):
             assert isinstance(argument, numpy.ndarray) == type_.is_pointer
-            number = memory.address(next(buffers)) if type_.is_pointer else argument
-            values.append(numpy.array(number, numpy.int64 if type_.is_pointer else number_type(type_.element)))
-        grid = (*grid, 1, 1)[:3]
+            number = self._memory.address(next(buffers)) if type_.is_pointer else argument
+            values.append(numpy.array(number, numpy.int64 if type_.is_pointer else number_type(type_.element))[()])
+        self._grid = (*grid, 1, 1)[:3]
         with numpy.errstate(all="ignore"):
-            for z, y, x in itertools.product(*(range(extent) for extent in reversed(grid))):
-                _Program(memory, (x, y, z), grid).block(self._body, values, {})
+            for z, y, x in itertools.product(*(range(extent) for extent in reversed(self._grid))):
+                self._position = x, y, z
+                self._run(values)
 
+    def _block(self, block, has_types=True):
+        """A function of the block's arguments. It returns what the last operation passes on."""
+        values, arguments = self._values, block.arguments
+        *operations_, last = block.operations
+        assert last.name in _TERMINATORS, last.name
+        steps = [step for step in (self._step(operation, has_types) for operation in operations_) if step is not None]
+        passed_on = last.operands
 
-class _Program:
-    def __init__(self, memory, position, grid):
-        self._memory = memory
-        self._position = position
-        self._grid = grid
+        def run(given):
+            values.update(zip(arguments, given, strict=True))
+            for step in steps:
+                step()
+            return [values[name] for name in passed_on]
 
-    def block(self, block, arguments, outer):
-        """What its last operation passes on."""
-        values = dict(outer)
-        values.update(zip(block.arguments, arguments, strict=True))
-        for operation in block.operations:
-            operands = [values[name] for name in operation.operands]
-            if operation.name in ("scf.yield", "scf.condition", "tt.reduce.return", "tt.return"):
-                return operands
-            results = self._operation(operation, operands, values)
-            for name, value, type_ in zip(operation.results, results, operation.result_types, strict=True):
-                values[name] = numpy.asarray(value)
-                assert block.arguments or values[name].shape == type_.shape, operation
-        return []
+        return run
 
-    def _operation(self, operation, operands, values):
-        own = getattr(self, "_" + operation.name.replace(".", "_"), None)
-        if own is not None:
-            return own(operation, operands, values)
+    def _step(self, operation, has_types):
+        """A function that computes the operation's results from `values`. None: they are constants."""
+        values, operands, results = self._values, operation.operands, operation.results
+        shapes = [type_.shape if has_types else None for type_ in operation.result_types]
+        function, is_pure = self._function(operation)
+
+        def step():
+            value = values[result] = function(*[values[name] for name in operands])
+            assert value.shape == shape or shape is None, operation
+
+        def step_of_several():
+            for name, value, shape in zip(results, function(*[values[name] for name in operands]), shapes, strict=True):
+                values[name] = value
+                assert value.shape == shape or shape is None, operation
+
+        if operation.regions or not results:
+            return step_of_several
+        (result,), (shape,) = results, shapes
+        if not is_pure or not self._constants.issuperset(operands):
+            return step
+        with numpy.errstate(all="ignore"):
+            step()
+        self._constants.add(result)
+        return None
+
+    def _function(self, operation):
+        """Of the operands: gives the result, or a list where there are regions or no result. And whether nothing else changes the result."""
         if operation.name in operations.ELEMENTWISE:
-            return [operations.ELEMENTWISE[operation.name](*operands)]
-        if re.fullmatch(r"arith\.(ext|trunc|bitcast).*|arith\.\w+to\w+|tt\.(bitcast|fp_to_fp)", operation.name):
+            return operations.ELEMENTWISE[operation.name], True
+        for prefix, is_pure in (("_pure_", True), ("_", False)):
+            own = getattr(self, prefix + operation.name.replace(".", "_"), None)
+            if own is not None:
+                return own(operation), is_pure
+        if _CASTS.fullmatch(operation.name):
             before, after = operation.operand_types[0], operation.result_types[0]
             if before.is_pointer:
-                return operands
-            return [operations.cast(operation.name, operands[0], before.element, after.element)]
+                return lambda value: value, True
+            return lambda value: operations.cast(operation.name, value, before.element, after.element), True
         raise NotImplementedError(operation.name)
 
-    def _arith_constant(self, operation, operands, values):
-        return [_constant(operation.properties["value"], operation.result_types[0])]
+    def _pure_arith_constant(self, operation):
+        value = _constant(operation.properties["value"], operation.result_types[0])
+        return lambda: value
 
-    def _arith_cmpi(self, operation, operands, values):
-        return [operations.compare_integers(_integer(operation.properties["predicate"]), *operands)]
+    def _pure_arith_cmpi(self, operation):
+        return functools.partial(operations.compare_integers, _integer(operation.properties["predicate"]))
 
-    def _arith_cmpf(self, operation, operands, values):
-        return [operations.compare_floats(_integer(operation.properties["predicate"]), *operands)]
+    def _pure_arith_cmpf(self, operation):
+        return functools.partial(operations.compare_floats, _integer(operation.properties["predicate"]))
 
-    def _tt_extern_elementwise(self, operation, operands, values):
-        return [operations.library_function(operation.properties["symbol"].strip('"'))(*operands)]
+    def _pure_tt_extern_elementwise(self, operation):
+        return operations.library_function(operation.properties["symbol"].strip('"'))
 
-    def _tt_get_program_id(self, operation, operands, values):
-        return [numpy.int32(self._position[_integer(operation.properties["axis"])])]
-
-    def _tt_get_num_programs(self, operation, operands, values):
-        return [numpy.int32(self._grid[_integer(operation.properties["axis"])])]
-
-    def _tt_make_range(self, operation, operands, values):
-        start, end = (_integer(operation.properties[name]) for name in ("start", "end"))
-        return [numpy.arange(start, end, dtype=numpy.int32)]
-
-    def _tt_splat(self, operation, operands, values):
-        return [numpy.broadcast_to(operands[0], operation.result_types[0].shape)]
-
-    _tt_broadcast = _tt_splat
-
-    def _tt_expand_dims(self, operation, operands, values):
-        return [numpy.expand_dims(operands[0], _integer(operation.properties["axis"]))]
-
-    def _tt_reshape(self, operation, operands, values):
-        return [operands[0].reshape(operation.result_types[0].shape)]
-
-    def _tt_trans(self, operation, operands, values):
-        return [operands[0].transpose([int(axis) for axis in re.findall(r"\d+", operation.properties["order"].split(":")[1])])]
-
-    def _tt_dot(self, operation, operands, values):
-        left, right, sums = operands
-        wide = numpy.float64 if left.dtype.kind == "f" else sums.dtype
-        return [(left.astype(wide) @ right.astype(wide) + sums).astype(sums.dtype)]
-
-    def _tt_addptr(self, operation, operands, values):
-        pointer, offset = operands
-        return [pointer + offset.astype(numpy.int64) * size_of(operation.operand_types[0].element)]
-
-    def _tt_load(self, operation, operands, values):
-        pointer, mask, other = (*operands, True, 0)[:3] if len(operands) != 2 else (*operands, 0)
-        element = operation.operand_types[0].element
-        return [self._memory.load(pointer, element, numpy.broadcast_to(mask, pointer.shape), other)]
-
-    def _tt_store(self, operation, operands, values):
-        pointer, value, mask = (*operands, True)[:3]
-        element = operation.operand_types[0].element
-        self._memory.store(pointer, element, value, numpy.broadcast_to(mask, pointer.shape))
-        return []
-
-    def _tt_atomic_rmw(self, operation, operands, values):
-        pointer, value, mask = (*operands, True)[:3]
-        function = _RMW[_integer(operation.properties["atomic_rmw_op"])]
-        element = operation.operand_types[0].element
-        return [self._memory.update(pointer, element, value, numpy.broadcast_to(mask, pointer.shape), function)]
-
-    def _tt_reduce(self, operation, operands, values):
+    def _tt_get_program_id(self, operation):
         axis = _integer(operation.properties["axis"])
-        while operands[0].shape[axis] > 1:
-            halves = [numpy.split(operand, 2, axis) for operand in operands]
-            operands = self.block(operation.regions[0], [half[0] for half in halves] + [half[1] for half in halves], values)
-        return [operand.squeeze(axis) for operand in operands]
+        return lambda: numpy.int32(self._position[axis])
 
-    def _scf_for(self, operation, operands, values):
-        lower, upper, step, *carried = operands
-        for position in range(int(lower), int(upper), int(step)):
-            carried = self.block(operation.regions[0], [numpy.asarray(position, lower.dtype), *carried], values)
-        return carried
+    def _tt_get_num_programs(self, operation):
+        axis = _integer(operation.properties["axis"])
+        return lambda: numpy.int32(self._grid[axis])
 
-    def _scf_if(self, operation, operands, values):
-        chosen = [region for region in operation.regions if region.operations][0 if operands[0] else 1 :]
-        return self.block(chosen[0], [], values) if chosen else []
+    def _pure_tt_make_range(self, operation):
+        start, end = (_integer(operation.properties[name]) for name in ("start", "end"))
+        return lambda: numpy.arange(start, end, dtype=numpy.int32)
 
-    def _scf_while(self, operation, operands, values):
-        before, body = operation.regions
-        while True:
-            goes_on, *operands = self.block(before, operands, values)
-            if not goes_on:
-                return operands
-            operands = self.block(body, operands, values)
+    def _pure_tt_splat(self, operation):
+        shape = operation.result_types[0].shape
+
+        def splat(value):
+            result = numpy.empty(shape, value.dtype)
+            result[...] = value
+            return result
+
+        return splat
+
+    _pure_tt_broadcast = _pure_tt_splat
+
+    def _pure_tt_expand_dims(self, operation):
+        axis = _integer(operation.properties["axis"])
+        return lambda value: numpy.expand_dims(value, axis)
+
+    def _pure_tt_reshape(self, operation):
+        shape = operation.result_types[0].shape
+        return lambda value: value.reshape(shape)
+
+    def _pure_tt_trans(self, operation):
+        order = [int(axis) for axis in re.findall(r"\d+", operation.properties["order"].split(":")[1])]
+        return lambda value: value.transpose(order)
+
+    def _pure_tt_dot(self, operation):
+        def dot(left, right, sums):
+            wide = numpy.float64 if left.dtype.kind == "f" else sums.dtype
+            return (left.astype(wide) @ right.astype(wide) + sums).astype(sums.dtype)
+
+        return dot
+
+    def _pure_tt_addptr(self, operation):
+        size = size_of(operation.operand_types[0].element)
+        return lambda pointer, offset: pointer + offset.astype(numpy.int64) * size
+
+    def _tt_load(self, operation):
+        element = operation.operand_types[0].element
+        return lambda pointer, mask=None, other=0: self._memory.load(pointer, element, mask, other)
+
+    def _tt_store(self, operation):
+        element = operation.operand_types[0].element
+
+        def store(pointer, value, mask=None):
+            self._memory.store(pointer, element, value, mask)
+            return ()
+
+        return store
+
+    def _tt_atomic_rmw(self, operation):
+        element = operation.operand_types[0].element
+        function = _RMW[_integer(operation.properties["atomic_rmw_op"])]
+        return lambda pointer, value, mask=None: self._memory.update(pointer, element, value, mask, function)
+
+    def _tt_reduce(self, operation):
+        axis = _integer(operation.properties["axis"])
+        # The region's types are those of one element.
+        combine = self._block(operation.regions[0], has_types=False)
+
+        def reduce(*operands):
+            while operands[0].shape[axis] > 1:
+                halves = [numpy.split(operand, 2, axis) for operand in operands]
+                operands = combine([half[0] for half in halves] + [half[1] for half in halves])
+            return [operand.squeeze(axis) for operand in operands]
+
+        return reduce
+
+    def _scf_for(self, operation):
+        body = self._block(operation.regions[0])
+
+        def loop(lower, upper, step, *carried):
+            for position in range(int(lower), int(upper), int(step)):
+                carried = body([lower.dtype.type(position), *carried])
+            return carried
+
+        return loop
+
+    def _scf_if(self, operation):
+        branches = [self._block(region) if region.operations else lambda given: [] for region in operation.regions]
+        return lambda condition: branches[0 if condition else 1]([])
+
+    def _scf_while(self, operation):
+        before, body = (self._block(region) for region in operation.regions)
+
+        def loop(*carried):
+            while True:
+                goes_on, *carried = before(carried)
+                if not goes_on:
+                    return carried
+                carried = body(carried)
+
+        return loop

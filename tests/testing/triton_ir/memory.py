@@ -62,37 +62,44 @@ class Memory:
 
     def _places(self, addresses, element, what):
         """The buffer of all addresses, as integers of the element's size, and their indices. Usual accesses have one buffer."""
-        numbers = (addresses + _SPAN // 2) // _SPAN - 1
-        number = int(numbers.flat[0])
-        if (numbers != number).any() or not 0 <= number < len(self._bytes):
+        number = (int(addresses.flat[0]) + _SPAN // 2) // _SPAN - 1
+        if not 0 <= number < len(self._bytes):
             raise OutOfBounds(f"{what}: addresses far outside one buffer")
         offsets = addresses - self.address(number)
         size = size_of(element)
-        if (offsets < 0).any() or (offsets + size > len(self._bytes[number])).any() or (offsets % size).any():
+        # A negative offset is a large unsigned one.
+        last = int(numpy.maximum.reduce(offsets.view(numpy.uint64), axis=None))
+        if last + size > len(self._bytes[number]) or numpy.bitwise_or.reduce(offsets, axis=None) % size != 0:
             raise OutOfBounds(f"{what}: bytes {offsets.min()} to {offsets.max()} of {len(self._bytes[number])} in buffer {number}")
         return self._bytes[number].view(f"u{size}"), offsets // size
 
-    def load(self, addresses, element, mask, other):
+    def load(self, addresses, element, mask=None, other=0):
+        """Of all addresses, if there is no mask."""
+        if mask is None or mask.all():
+            words, places = self._places(addresses, element, "load")
+            return from_bits(element, words[places])
         result = numpy.array(numpy.broadcast_to(other, addresses.shape), number_type(element))
         if mask.any():
             words, places = self._places(addresses[mask], element, "load")
             result[mask] = from_bits(element, words[places])
         return result
 
-    def store(self, addresses, element, values, mask):
-        if mask.any():
-            words, places = self._places(addresses[mask], element, "store")
-            words[places] = to_bits(element, values[mask])
+    def store(self, addresses, element, values, mask=None):
+        chosen = ... if mask is None else mask
+        if mask is None or mask.any():
+            words, places = self._places(addresses[chosen], element, "store")
+            words[places] = to_bits(element, values[chosen])
 
     def update(self, addresses, element, values, mask, function):
         """One after the other. The result has what was there before."""
         result = numpy.zeros(addresses.shape, number_type(element))
-        if mask.any():
-            words, places = self._places(addresses[mask], element, "atomic operation")
+        chosen = ... if mask is None else mask
+        if mask is None or mask.any():
+            words, places = self._places(addresses[chosen], element, "atomic operation")
             before = []
-            for place, value in zip(places.flat, values[mask].flat):
+            for place, value in zip(places.flat, values[chosen].flat):
                 old = from_bits(element, words[place : place + 1])[0]
                 before.append(old)
                 words[place] = to_bits(element, numpy.array([function(old, value)]))[0]
-            result[mask] = before
+            result[chosen] = before
         return result

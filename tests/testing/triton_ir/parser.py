@@ -1,6 +1,7 @@
 """Reads what generic_form.py prints."""
 
 import dataclasses
+import functools
 import re
 
 _OPERATION = re.compile(
@@ -9,7 +10,7 @@ _OPERATION = re.compile(
 )
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Type:
     element: str  # "f32", "i64"
     shape: tuple = ()
@@ -28,8 +29,8 @@ class Operation:
     results: list
     operands: list
     properties: dict  # the text of each
-    operand_types: list = dataclasses.field(default_factory=list)
-    result_types: list = dataclasses.field(default_factory=list)
+    operand_types: tuple = ()
+    result_types: tuple = ()
     regions: list = dataclasses.field(default_factory=list)  # of one block each
 
 
@@ -49,6 +50,7 @@ def split(text):
     return parts
 
 
+@functools.cache
 def parse_type(text):
     text = text.strip()
     if text.startswith("tensor<"):
@@ -60,9 +62,10 @@ def parse_type(text):
     return Type(text)
 
 
+@functools.cache
 def _types(text):
     text = text.strip()
-    return [parse_type(part) for part in split(text[1:-1] if text.startswith("(") else text)]
+    return tuple(parse_type(part) for part in split(text[1:-1] if text.startswith("(") else text))
 
 
 def _properties(text):
