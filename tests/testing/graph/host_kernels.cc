@@ -7,6 +7,8 @@
 #include <fstream>
 #include <regex>
 
+#include "tests/testing/graph/host_threads.h"
+
 namespace kiln::graph {
 namespace {
 
@@ -17,7 +19,7 @@ constexpr unsigned kTogetherBlocks = 3;
 
 std::string WithOwnFunctions(const EmittedKernel& kernel, size_t number) {
   // Functions of the shim keep their names.
-  static const std::regex own("kiln_(?!f32_of_f16_bits|f16_bits_of_f32|host_load)");
+  static const std::regex own("kiln_(?!f32_of_f16_bits|f16_bits_of_f32|host_load|host_grid)");
   return std::regex_replace(kernel.text, own, fmt::format("k{}_", number));
 }
 
@@ -33,9 +35,7 @@ absl::Status HostKernels::Build(const std::vector<EmittedKernel>& kernels) {
   for (size_t i = 0; i < kernels.size(); ++i) file << WithOwnFunctions(kernels[i], i) << "\n";
   for (const EmittedKernel& kernel : kernels) {
     file << fmt::format(
-        "extern \"C\" void launch_{0}(void** arguments, unsigned blocks, unsigned threads) {{\n"
-        "  Launch({0}, arguments, blocks, threads);\n}}\n",
-        kernel.entry);
+        "extern \"C\" void call_{0}(void** arguments) {{ Call({0}, arguments); }}\n", kernel.entry);
   }
   file.close();
   const std::string command = fmt::format(
@@ -43,7 +43,9 @@ absl::Status HostKernels::Build(const std::vector<EmittedKernel>& kernels) {
       library, source);
   if (std::system(command.c_str()) != 0) return absl::InternalError("g++ refuses the kernels");
   library_ = ::dlopen(library.c_str(), RTLD_NOW);
-  return library_ == nullptr ? absl::InternalError(::dlerror()) : absl::OkStatus();
+  if (library_ == nullptr) return absl::InternalError(::dlerror());
+  *static_cast<HostGrid**>(::dlsym(library_, "kiln_host_grid")) = &TheHostGrid();
+  return absl::OkStatus();
 }
 
 void HostKernels::Run(const EmittedKernel& kernel, const std::vector<int64_t>& symbols,
@@ -66,18 +68,18 @@ void HostKernels::Run(const EmittedKernel& kernel, const std::vector<int64_t>& s
   if (stage > 0) {
     arguments.insert(arguments.end(), {static_cast<void*>(&barrier_address), &ticket, &stage});
   }
-  const auto launch = reinterpret_cast<void (*)(void**, unsigned, unsigned)>(
-      ::dlsym(library_, ("launch_" + kernel.entry).c_str()));
+  const auto call =
+      reinterpret_cast<void (*)(void**)>(::dlsym(library_, ("call_" + kernel.entry).c_str()));
+  const auto launch = [&](unsigned blocks) {
+    RunGrid(call, arguments.data(), blocks, static_cast<unsigned>(kernel.threads));
+  };
   const auto blocks_of = [&](const GridFactor& factor) {
     const int64_t total = factor.extent.Evaluate(symbols).value_or(0);
     return static_cast<unsigned>((total + factor.tile - 1) / factor.tile);
   };
-  const auto threads = static_cast<unsigned>(kernel.threads);
-  if (kernel.stages.empty()) return launch(arguments.data(), blocks_of(kernel.grid[0]), threads);
-  if (stages == HostStages::kTogether) return launch(arguments.data(), kTogetherBlocks, threads);
-  for (stage = 0; stage < kernel.stages.size(); ++stage) {
-    launch(arguments.data(), blocks_of(kernel.stages[stage]), threads);
-  }
+  if (kernel.stages.empty()) return launch(blocks_of(kernel.grid[0]));
+  if (stages == HostStages::kTogether) return launch(kTogetherBlocks);
+  for (stage = 0; stage < kernel.stages.size(); ++stage) launch(blocks_of(kernel.stages[stage]));
 }
 
 }  // namespace kiln::graph
