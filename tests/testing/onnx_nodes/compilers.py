@@ -2,6 +2,7 @@
 outputs as bytes by name, or a text: why it has none."""
 
 import ctypes
+import functools
 import json
 import re
 import subprocess
@@ -51,18 +52,18 @@ def triton(segments, folder):
     return _by_kernels("triton", run_triton, segments, folder)
 
 
-def spirv(segments, folder):
-    """OpenCL C through clang and the translator to SPIR-V, by Intel's runtime on this CPU."""
-    return _by_kernels("opencl", _run_opencl, segments, folder)
+def spirv(segments, folder, options=""):
+    """OpenCL C through clang and the translator to SPIR-V, by Intel's runtime on this CPU, which takes `options`."""
+    return _by_kernels("opencl", functools.partial(_run_opencl, options), segments, folder)
 
 
-def _run_opencl(segments, answers, folder):
+def _run_opencl(options, segments, answers, folder):
     opencl.register()
     device = opencl.OpenCl(kiln.Runtime(backend="spirv").context(0))
     results = []
     for start in range(0, len(segments), _SEGMENTS_OF_ONE_BUILD):
         some = slice(start, start + _SEGMENTS_OF_ONE_BUILD)
-        program = device.program(opencl.spirv(_one_source(answers[some]), folder))
+        program = device.program(opencl.spirv(_one_source(answers[some]), folder), options)
         for number, (segment, answer) in enumerate(zip(segments[some], answers[some], strict=True)):
             results.append(_launched(device, program, number, segment, answer))
     device.close()

@@ -40,10 +40,10 @@ class OpenCl:
         array[:] = values
         return array
 
-    def program(self, module):
-        """A SPIR-V module, built. Kernels are launched by `launch`."""
+    def program(self, module, options=""):
+        """A SPIR-V module, built. Kernels are launched by `launch`. `options`: as OpenCL spells them."""
         program = self._make("clCreateProgramWithIL", ctypes.c_void_p(self.context), module, ctypes.c_size_t(len(module)))
-        self._call("clBuildProgram", ctypes.c_void_p(program), 0, None, None, None, None)
+        self._call("clBuildProgram", ctypes.c_void_p(program), 0, None, options.encode(), None, None)
         return program
 
     def launch(self, program, name, blocks, threads, arrays, numbers):
