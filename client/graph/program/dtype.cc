@@ -1,7 +1,6 @@
 #include "client/graph/program/dtype.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 
@@ -17,7 +16,7 @@ using D = DType;
 using C = DTypeClass;
 
 // Triton 3.6 has no product of i8 before sm_80.
-constexpr std::array<DTypeRow, kDTypes> kTable = {{
+constexpr DTypeRow kTable[kDTypes] = {
     {{D::kBool, "bool", C::kBool, 8, D::kBool, D::kI32}, "bool"},
     {{D::kI4, "i4", C::kSigned, 4, D::kI8, D::kI32}, "int4"},
     {{D::kI8, "i8", C::kSigned, 8, D::kI8, D::kI32, {80, "gfx"}}, "int8"},
@@ -36,7 +35,7 @@ constexpr std::array<DTypeRow, kDTypes> kTable = {{
     {{D::kF16, "f16", C::kFloat, 16, D::kF32, D::kF32, {1, "gfx"}}, "float16"},
     {{D::kF32, "f32", C::kFloat, 32, D::kF32, D::kF32, {1, "gfx"}}, "float32"},
     {{D::kF64, "f64", C::kFloat, 64, D::kF64, D::kF64}, "float64"},
-}};
+};
 
 bool EqualsIgnoringCase(std::string_view one, std::string_view other) {
   return std::ranges::equal(one, other, [](unsigned char a, unsigned char b) {

@@ -1,12 +1,14 @@
-// Prints a line of JSON for each of the named LoopPrograms: its Triton IR, and its buffers before
-// and after, in hexadecimal digits. Tests in Python run the text and compare.
+// Prints a line of JSON for each of the named LoopPrograms, or for all: its Triton IR, and its
+// buffers before and after, in hexadecimal digits. Tests in Python run the text and compare.
 //
-//   print_programs cuda|hip [fast]
+//   print_programs cuda|hip [fast] [NAME…]
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "absl/strings/escaping.h"
 #include "client/graph/emit/triton/triton_emitter.h"
@@ -48,10 +50,12 @@ absl::Status Print(ProgramCase& one, const EmitOptions& options) {
 int Main(int count, char** arguments) {
   EmitOptions options;
   options.backend = count > 1 ? arguments[1] : "cuda";
-  options.fast_math = count > 2 && std::strcmp(arguments[2], "fast") == 0;
+  std::set<std::string> names(arguments + std::min(count, 2), arguments + count);
+  options.fast_math = names.erase("fast") > 0;
   int failures = 0;
   for (auto* cases : {&OperatorPrograms, &LoopPrograms, &TiledPrograms}) {
     for (ProgramCase& one : cases()) {
+      if (!names.empty() && !names.contains(one.program.name)) continue;
       if (absl::Status status = Print(one, options); !status.ok()) {
         fmt::print(stderr, "{}: {}\n", one.program.name, status.ToString());
         ++failures;
