@@ -302,7 +302,7 @@ def test_toolchains_that_change_are_seen(other_daemon):
         assert client._hot.find(asked) is None
         replace(toolchains, before.SerializeToString())
         assert client._hot.find(asked).tier == "hot"
-        before.toolchains[0].fingerprint = b"x" * 32
+        next(one for one in before.toolchains if one.name == "triton").fingerprint = b"x" * 32
         replace(toolchains, before.SerializeToString())
         assert client._hot.find(asked) is None and client.compile(asked).tier != "hot"
 

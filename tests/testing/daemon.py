@@ -15,6 +15,9 @@ START_SECONDS_MAX = 240
 STOP_SECONDS_MAX = 30
 # No command of a test takes longer, so one that does hangs.
 COMMAND_SECONDS_MAX = 300
+# With a default that is no Triton, each Triton starts with its first request and none with the daemon. A request that names no toolchain
+# gets the newest Triton as without a default. Triton 3.6.0 brings this ptxas.
+_TRITON_ON_DEMAND = {"KILN_TOOLCHAIN_DEFAULT": "ptxas==12.9.86"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +61,12 @@ class Daemon:
 
     def beside(self, folder, **environment):
         """Another one with the same settings, but for `environment`, and no artifacts, which need not find out again what its
-        toolchains can do: that takes most of a daemon's first start. Not started yet."""
-        other = Daemon(self._programs, folder, root=folder / "other", environment={**self._environment, **environment})
+        toolchains can do: that takes most of a daemon's first start. Triton starts with its first request: that takes most of a later
+        start, and many tests compile nothing with it. Not started yet."""
+        settings = {**self._environment, **_TRITON_ON_DEMAND}
+        if "KILN_TOOLCHAIN_DIRECTORIES" in environment:  # there may be another ptxas, or none
+            del settings["KILN_TOOLCHAIN_DEFAULT"]
+        other = Daemon(self._programs, folder, root=folder / "other", environment={**settings, **environment})
         (other.root / "state").mkdir(mode=0o700, parents=True)
         shutil.copytree(self.root / "state" / "toolchains", other.root / "state" / "toolchains")
         return other
