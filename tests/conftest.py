@@ -27,14 +27,17 @@ def programs():
 
 @pytest.fixture(scope="session")
 def first_daemon(programs, tmp_path_factory):
-    """Has run and found out what the toolchains can do."""
+    """Has found out what the toolchains can do. Modules with the mark `shared_daemon` share it."""
     with Daemon(programs, tmp_path_factory.mktemp("first"), descriptions=DESCRIPTIONS) as running:
-        return running
+        yield running
 
 
 @pytest.fixture(scope="module")
-def daemon(first_daemon, tmp_path_factory):
-    """A running daemon of this test module's own."""
+def daemon(request, first_daemon, tmp_path_factory):
+    """A running daemon of this test module's own, unless the module has the mark `shared_daemon`."""
+    if request.node.get_closest_marker("shared_daemon") is not None:
+        yield first_daemon
+        return
     with first_daemon.beside(tmp_path_factory.mktemp("kiln")) as running:
         yield running
 

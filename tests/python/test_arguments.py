@@ -13,6 +13,8 @@ from kiln.aio import _Stream
 from kiln._plugin.settings import Settings
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 
+pytestmark = pytest.mark.shared_daemon
+
 SURROGATE = "a\ud800b"
 HALF = "has '.ud800' at position 1, half of a surrogate pair"
 NAN = float("nan")

@@ -17,6 +17,8 @@ from fake_driver import DLPackArray, FakeDriver, Interface, Tensor, artifact, pa
 from kiln._launch.streams import handle_of
 from places import PACKAGE
 
+pytestmark = pytest.mark.shared_daemon
+
 STREAM = 0x5000
 X = 0x7F00_0000
 

@@ -9,6 +9,8 @@ import pytest
 from elf import Elf
 from places import TOOLCHAIN
 
+pytestmark = pytest.mark.shared_daemon
+
 PTX = """.version 8.0
 .target sm_80
 .address_size 64

@@ -10,7 +10,7 @@ import pytest
 from daemon import Daemon
 from places import TOOLCHAIN
 
-pytestmark = pytest.mark.one_case
+pytestmark = [pytest.mark.one_case, pytest.mark.shared_daemon]
 
 PTX = """.version 8.0
 .target sm_80

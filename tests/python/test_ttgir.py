@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.shared_daemon
+
 STAGES = {"cuda:90": ("llir", "ptx", "cubin"), "hip:gfx942": ("llir", "amdgcn", "hsaco")}
 
 

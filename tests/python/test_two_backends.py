@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.shared_daemon
+
 TARGETS = ("cuda:90", "hip:gfx942")
 
 

@@ -12,9 +12,15 @@ from places import JAX_VERSIONS, ROOT, TOOLCHAIN
 _PROGRAM = ROOT / "tests" / "testing" / "jobs" / "jax_job.py"
 
 
+@pytest.fixture(scope="session")
+def daemon(first_daemon):
+    """Jobs count what they ask for themselves."""
+    return first_daemon
+
+
 @pytest.fixture(scope="module")
 def jax(daemon, make_jax, tmp_path_factory):
-    """A job with the newest JAX and this module's daemon."""
+    """A job with the newest JAX and the shared daemon."""
     with make_jax(tmp_path_factory.mktemp("jax"), daemon.root) as job:
         yield job
 
