@@ -70,7 +70,7 @@ def check(client, runtime, device, case, tolerances):
     artifact = client.compile(kiln.CompileRequest(source=case["text"], kind="opencl", target="spirv:1.2"))
     kernel = runtime.load(artifact, device=0)
     # One byte more, since an array of OpenCL is not empty.
-    arrays = [device.array(ctypes.c_char, list(bytes.fromhex(buffer["before"]) + b"\0")) for buffer in case["buffers"]]
+    arrays = [device.array(ctypes.c_char, bytes.fromhex(buffer["before"]) + b"\0") for buffer in case["buffers"]]
     kernel.launch(max(case["blocks"], 1), *map(ctypes.addressof, arrays), *case["symbols"], block=(case["threads"],), stream=device.queue)
     device.finish()
     for array, buffer in zip(arrays, case["buffers"], strict=True):
