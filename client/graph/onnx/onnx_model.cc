@@ -23,9 +23,9 @@ constexpr std::string_view kReads = "values that a node's subgraphs read";
 
 // Empty messages of two bytes would fill the memory, were they counted behind the parser.
 template <typename T>
-void AppendTo(T element, std::vector<T>& list, size_t max, std::string_view what) {
+T& AddTo(std::vector<T>& list, size_t max, std::string_view what) {
   if (list.size() == max) throw WrongModel{fmt::format("it has over {} {}", max, what)};
-  list.push_back(std::move(element));
+  return list.emplace_back();
 }
 
 void ReadExternalEntry(ProtoFields entry, OnnxTensor& tensor) {
@@ -40,8 +40,7 @@ void ReadExternalEntry(ProtoFields entry, OnnxTensor& tensor) {
   if (key == "length") tensor.length = value;
 }
 
-OnnxTensor ReadTensor(ProtoFields fields) {
-  OnnxTensor tensor;
+void ReadTensor(ProtoFields fields, OnnxTensor& tensor) {
   while (fields.Next()) {
     switch (fields.number()) {
       case 1:
@@ -82,7 +81,6 @@ OnnxTensor ReadTensor(ProtoFields fields) {
         break;
     }
   }
-  return tensor;
 }
 
 // What a subgraph reads may be a value of the graphs around it; so may its outputs.
@@ -94,13 +92,13 @@ void ReadSubgraph(ProtoFields graph, int depth, Names& reads) {
     if (graph.number() == 12) {
       ProtoFields output = graph.Message();
       while (output.Next()) {
-        if (output.number() == 1) AppendTo(output.Text(), reads, kValuesMax, kReads);
+        if (output.number() == 1) AddTo(reads, kValuesMax, kReads) = output.Text();
       }
     }
     if (graph.number() != 1) continue;
     ProtoFields node = graph.Message();
     while (node.Next()) {
-      if (node.number() == 1) AppendTo(node.Text(), reads, kValuesMax, kReads);
+      if (node.number() == 1) AddTo(reads, kValuesMax, kReads) = node.Text();
       if (node.number() != 5) continue;
       ProtoFields attribute = node.Message();
       while (attribute.Next()) {
@@ -112,9 +110,8 @@ void ReadSubgraph(ProtoFields graph, int depth, Names& reads) {
   }
 }
 
-OnnxAttribute ReadAttribute(ProtoFields fields, Names& subgraph_reads) {
+void ReadAttribute(ProtoFields fields, Names& subgraph_reads, OnnxAttribute& attribute) {
   using Type = OnnxAttribute::Type;
-  OnnxAttribute attribute;
   int64_t type = Type::kUnset;
   while (fields.Next()) {
     Type seen = Type::kUnset;  // files of the first version do not tell the type
@@ -135,7 +132,7 @@ OnnxAttribute ReadAttribute(ProtoFields fields, Names& subgraph_reads) {
         seen = Type::kString;
         break;
       case 5:
-        attribute.tensor = ReadTensor(fields.Message());
+        ReadTensor(fields.Message(), attribute.tensor.emplace());
         seen = Type::kTensor;
         break;
       case 6:
@@ -158,51 +155,46 @@ OnnxAttribute ReadAttribute(ProtoFields fields, Names& subgraph_reads) {
     if (seen != Type::kUnset) attribute.type = seen;
   }
   if (type != Type::kUnset) attribute.type = type;
-  return attribute;
 }
 
-OnnxNode ReadNode(ProtoFields fields) {
-  OnnxNode node;
+void ReadNode(ProtoFields fields, OnnxNode& node) {
   while (fields.Next()) {
     switch (fields.number()) {
       case 1:
-        AppendTo(fields.Text(), node.inputs, kOperandsMax, "inputs of a node");
+        AddTo(node.inputs, kOperandsMax, "inputs of a node") = fields.Text();
         break;
       case 2:
-        AppendTo(fields.Text(), node.outputs, kOperandsMax, "outputs of a node");
+        AddTo(node.outputs, kOperandsMax, "outputs of a node") = fields.Text();
         break;
       case 4:
         node.op = fields.Text();
         break;
       case 5:
-        AppendTo(ReadAttribute(fields.Message(), node.subgraph_reads), node.attributes,
-                 kAttributesMax, "attributes of a node");
+        ReadAttribute(fields.Message(), node.subgraph_reads,
+                      AddTo(node.attributes, kAttributesMax, "attributes of a node"));
         break;
       case 7:
         node.domain = fields.Text();
         break;
     }
   }
-  return node;
 }
 
 std::vector<OnnxDimension> ReadShape(ProtoFields fields) {
   std::vector<OnnxDimension> shape;
   while (fields.Next()) {
     if (fields.number() != 1) continue;
-    OnnxDimension dimension;
+    OnnxDimension& dimension = AddTo(shape, kOnnxDimensionsMax, "dimensions of a value");
     ProtoFields parts = fields.Message();
     while (parts.Next()) {
       if (parts.number() == 1) dimension.value = parts.Integer();
       if (parts.number() == 2) dimension.parameter = parts.Text();
     }
-    AppendTo(dimension, shape, kOnnxDimensionsMax, "dimensions of a value");
   }
   return shape;
 }
 
-OnnxValueInfo ReadValueInfo(ProtoFields fields) {
-  OnnxValueInfo value;
+void ReadValueInfo(ProtoFields fields, OnnxValueInfo& value) {
   while (fields.Next()) {
     if (fields.number() == 1) value.name = fields.Text();
     if (fields.number() != 2) continue;
@@ -216,14 +208,13 @@ OnnxValueInfo ReadValueInfo(ProtoFields fields) {
       }
     }
   }
-  return value;
 }
 
 void ReadGraph(ProtoFields fields, OnnxModel& model) {
   while (fields.Next()) {
     switch (fields.number()) {
       case 1:
-        AppendTo(ReadNode(fields.Message()), model.nodes, kValuesMax, "nodes");
+        ReadNode(fields.Message(), AddTo(model.nodes, kValuesMax, "nodes"));
         model.attributes += model.nodes.back().attributes.size();
         if (model.attributes > kOnnxAttributesMax) {
           throw WrongModel{fmt::format("it has over {} attributes", kOnnxAttributesMax)};
@@ -233,23 +224,24 @@ void ReadGraph(ProtoFields fields, OnnxModel& model) {
         model.graph_name = fields.Text();
         break;
       case 5:
-        AppendTo(ReadTensor(fields.Message()), model.initializers, kValuesMax, "initializers");
+        ReadTensor(fields.Message(), AddTo(model.initializers, kValuesMax, "initializers"));
         break;
       case 11:
-        AppendTo(ReadValueInfo(fields.Message()), model.inputs, kValuesMax, "inputs");
+        ReadValueInfo(fields.Message(), AddTo(model.inputs, kValuesMax, "inputs"));
         break;
       case 12:
-        AppendTo(ReadValueInfo(fields.Message()), model.outputs, kValuesMax, "outputs");
+        ReadValueInfo(fields.Message(), AddTo(model.outputs, kValuesMax, "outputs"));
         break;
       case 13:
-        AppendTo(ReadValueInfo(fields.Message()), model.intermediates, kValuesMax, "value_info");
+        ReadValueInfo(fields.Message(), AddTo(model.intermediates, kValuesMax, "value_info"));
         break;
       case 15: {
         ProtoFields sparse = fields.Message();
         while (sparse.Next()) {
           if (sparse.number() != 1) continue;
-          AppendTo(ReadTensor(sparse.Message()).name, model.sparse_initializers, kValuesMax,
-                   "sparse initializers");
+          OnnxTensor values;
+          ReadTensor(sparse.Message(), values);
+          AddTo(model.sparse_initializers, kValuesMax, "sparse initializers") = values.name;
         }
         break;
       }
