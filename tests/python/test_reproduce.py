@@ -63,6 +63,12 @@ def ask(daemon, tmp_path):
     return send
 
 
+def compiled(daemon, requests, *arguments):
+    """The answer of one of them, for CUDA. Answers come in the order in which they are ready."""
+    answers = daemon.kiln("compile", "--requests", requests, "--json", *arguments).objects()
+    return next(one for one in answers if one.get("target") == "cuda:90")
+
+
 def run(folder, *arguments, python=PYTHON, **environment):
     return subprocess.run([python, "-B", folder / "reproduce.py", *arguments], capture_output=True, text=True, check=False,
                           env={"PATH": "/usr/bin:/bin", "HOME": str(folder), **environment})
@@ -116,7 +122,7 @@ SHELL = {"TRITON_CACHE_MANAGER": "kiln.triton:CacheManager", "KILN_MODE": "requi
 
 @pytest.mark.slow
 def test_the_environment_of_a_shell_has_no_say(daemon, ask, requests, tmp_path):
-    stored = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
+    stored = compiled(daemon, requests)
     failed = ask("module {\n  nonsense\n}\n", "cuda:90")
     for answer, words in (stored, "cubin: "), (failed, "it does not compile: "):
         folder = tmp_path / answer["key"]
@@ -136,7 +142,7 @@ def test_the_trailer_of_another_module_is_refused(daemon, ask, origins, tmp_path
 
 
 def test_the_request_is_one_for_the_daemon_too(daemon, requests, tmp_path):
-    answer = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
+    answer = compiled(daemon, requests)
     assert daemon.kiln("reproduce", answer["key"][:12], "-o", tmp_path).code == 0
     again = daemon.kiln("compile", "--requests", tmp_path / "request.jsonl", "--json").objects()[0]
     assert (again["key"], again["outcome"]) == (answer["key"], "hit")
@@ -144,7 +150,7 @@ def test_the_request_is_one_for_the_daemon_too(daemon, requests, tmp_path):
 
 @pytest.mark.slow
 def test_a_result_that_is_another_is_noticed(daemon, requests, tmp_path):
-    answer = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
+    answer = compiled(daemon, requests)
     assert daemon.kiln("reproduce", answer["key"], "-o", tmp_path).code == 0
     expected = json.loads((tmp_path / "expected.json").read_text())
     expected["stages"]["cubin"] = "0" * 64
@@ -154,7 +160,7 @@ def test_a_result_that_is_another_is_noticed(daemon, requests, tmp_path):
 
 
 def test_a_python_without_triton_is_told_whose_to_use(daemon, requests, tmp_path):
-    answer = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]
+    answer = compiled(daemon, requests)
     daemon.kiln("reproduce", answer["key"], "-o", tmp_path / "k")
     done = run(tmp_path / "k", python=sys.executable)
     assert done.returncode == 2 and "Traceback" not in done.stderr
@@ -212,7 +218,7 @@ def test_keys_that_lead_nowhere(daemon, key, code, word, tmp_path):
 
 @pytest.mark.parametrize("name", ["file", "file/below"])
 def test_a_folder_that_cannot_be_made(daemon, requests, tmp_path, name):
-    key = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]["key"]
+    key = compiled(daemon, requests)["key"]
     (tmp_path / "file").write_text("")
     answer = daemon.kiln("reproduce", key, "-o", tmp_path / name)
     assert answer.code == 2 and str(tmp_path / name) in answer.error, answer
@@ -340,7 +346,7 @@ def test_a_program_that_is_not_a_ptxas_is_named(native, given, why, tmp_path):
 
 
 def test_triton_is_told_which_ptxas_it_has_to_run(daemon, requests, tmp_path):
-    key = daemon.kiln("compile", "--requests", requests, "--json").objects()[0]["key"]
+    key = compiled(daemon, requests)["key"]
     assert daemon.kiln("reproduce", key, "-o", tmp_path).code == 0
     request = json.loads((tmp_path / "request.jsonl").read_text())
     (tmp_path / "request.jsonl").write_text(json.dumps({**request, "ptxas": "0" * 64}))
@@ -354,7 +360,7 @@ def test_triton_is_told_which_ptxas_it_has_to_run(daemon, requests, tmp_path):
 def folders(daemon, native, requests, tmp_path_factory):
     """What is written for one kernel of each kind, by its name: "ttgir" too."""
     made = tmp_path_factory.mktemp("folders")
-    ttir = daemon.kiln("compile", "--requests", requests, "--json", "--emit", "ttgir,cubin,hsaco", "-o", made / "ttgir").objects()[0]
+    ttir = compiled(daemon, requests, "--emit", "ttgir,cubin,hsaco", "-o", made / "ttgir")
     ttgir = daemon.kiln("compile", next((made / "ttgir").glob("*cuda*.ttgir")), "--target", "cuda:90", "--json").objects()[0]
     for which, name, key in [(daemon, "ttir", ttir["key"]), (daemon, "ttgir.of", ttgir["key"]),
                              *((native[0], name, native[1][name]["key"]) for name in ("ptx", "cuda"))]:
