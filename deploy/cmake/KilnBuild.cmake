@@ -18,11 +18,14 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Line tables are what a stack trace needs; full debug information of gRPC and RocksDB headers
 # triples object sizes and link times.
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
-set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+if(KILN_LINE_TABLES)
+  add_compile_options(-g1)
+endif()
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0")
 # RelWithDebInfo with assertions; tests/CMakeLists.txt leaves the tests themselves unoptimised.
-set(CMAKE_CXX_FLAGS_CHECK "-O2 -g1")
-set(CMAKE_C_FLAGS_CHECK "-O2 -g1")
+set(CMAKE_CXX_FLAGS_CHECK "-O2")
+set(CMAKE_C_FLAGS_CHECK "-O2")
 
 find_program(CCACHE ccache)
 if(CCACHE)
