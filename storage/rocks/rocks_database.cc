@@ -102,15 +102,14 @@ void RocksDatabase::Batch::Delete(RocksFamily family, std::string_view key) {
 
 absl::Status RocksDatabase::Write(Batch& batch) {
   if (access_ == RocksAccess::kRead) return ResourceExhausted("{}", FullReason());
-  MutexLock lock(writing_);
+  const MutexLock lock(writing_);
   // After a failed write of its log, RocksDB 7.8 goes on with that log where it has nothing in
-  // memory to flush, and the next write fails an assertion. So it always has something: a row that
-  // is in no log. (github.com/facebook/rocksdb/issues/12998)
+  // memory to flush, and the next write fails an assertion. A row that is in no log keeps something
+  // in memory. (github.com/facebook/rocksdb/issues/12998)
   rocksdb::WriteOptions unlogged;
   unlogged.disableWAL = true;
   rocksdb::Status status = db_->Put(unlogged, Handle(RocksFamily::kDefault), "unlogged", "");
   if (status.ok()) status = db_->Write(rocksdb::WriteOptions(), &batch.rows_);
-  lock.Unlock();
   if (!status.ok()) return OnWriteFailed(status);
   if (is_degraded_) ClearDegraded();
   return absl::OkStatus();

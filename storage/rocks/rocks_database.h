@@ -91,7 +91,7 @@ class RocksDatabase {
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kRocksFamilyNames.size()> families_{};
 
-  Mutex writing_;
+  Mutex writing_;  // held over both rows of a write
   // Every write reads this flag. Only failures take the mutex.
   std::atomic<bool> is_degraded_ = false;
   mutable Mutex mutex_;

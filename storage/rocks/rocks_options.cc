@@ -67,7 +67,7 @@ rocksdb::DBOptions RocksDatabaseOptions(uint64_t expected_bytes) {
   // is gone, fail the open, which is said and salvaged (rocks_salvage.h).
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.track_and_verify_wals_in_manifest = true;
-  // What is not in the log need not be kept (RocksDatabase::Write).
+  // The one row that is in no log (RocksDatabase::Write) need not be kept.
   options.avoid_flush_during_shutdown = true;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;

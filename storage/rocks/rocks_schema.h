@@ -20,7 +20,7 @@ namespace kiln {
 // added binaries to records, and LZ4.
 inline constexpr uint32_t kRocksSchemaVersion = 6;
 
-// Column families. kDefault is empty; RocksDB requires it.
+// Column families. kDefault, which RocksDB requires, has the one row of RocksDatabase::Write.
 enum class RocksFamily : size_t {
   kDefault,
   kMeta,
