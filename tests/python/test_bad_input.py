@@ -13,8 +13,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.shared_daemon
-
 TARGET = "cuda:90"
 SOURCE_BYTES_MAX = 16 << 20
 

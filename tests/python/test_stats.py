@@ -15,8 +15,6 @@ import pytest
 
 import kiln
 
-pytestmark = pytest.mark.shared_daemon
-
 CLI = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 # Absent where nobody knows the value.
 MAY_BE_ABSENT = {"available_memory_bytes"}

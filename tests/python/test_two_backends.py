@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.shared_daemon
-
 TARGETS = ("cuda:90", "hip:gfx942")
 
 

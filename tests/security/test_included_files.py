@@ -6,8 +6,6 @@ import pytest
 
 from places import TOOLCHAIN
 
-pytestmark = pytest.mark.shared_daemon
-
 SECRET = "words that stand in this file alone"
 SOURCE = """module {{
   tt.func public @k(%x: !tt.ptr<i32>) {{

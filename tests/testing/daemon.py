@@ -63,10 +63,10 @@ class Daemon:
         """Another one with the same settings, but for `environment`, and no artifacts, which need not find out again what its
         toolchains can do: that takes most of a daemon's first start. Triton starts with its first request: that takes most of a later
         start, and many tests compile nothing with it. Not started yet."""
-        settings = {**self._environment, **_TRITON_ON_DEMAND}
-        if "KILN_TOOLCHAIN_DIRECTORIES" in environment:  # there may be another ptxas, or none
-            del settings["KILN_TOOLCHAIN_DEFAULT"]
-        other = Daemon(self._programs, folder, root=folder / "other", environment={**settings, **environment})
+        settings = {**self._environment, **environment}
+        if "KILN_TOOLCHAIN_DIRECTORIES" not in settings:  # elsewhere there may be another ptxas, or none
+            settings = {**_TRITON_ON_DEMAND, **settings}
+        other = Daemon(self._programs, folder, root=folder / "other", environment=settings)
         (other.root / "state").mkdir(mode=0o700, parents=True)
         shutil.copytree(self.root / "state" / "toolchains", other.root / "state" / "toolchains")
         return other
@@ -129,7 +129,7 @@ class Daemon:
 
     def _wait_until_it_serves(self):
         deadline = time.monotonic() + START_SECONDS_MAX
-        # The log tells when. A command that asks the daemon would take a fourth of a start's processor time.
+        # kilnd logs it when it accepts calls. A command that asks it would take a fourth of a start's processor time.
         while b" info serving socket=" not in self.log.read_bytes():
             assert self.is_running(), f"kilnd ended while starting:\n{self.log.read_text()}"
             assert time.monotonic() < deadline, f"kilnd does not answer:\n{self.log.read_text()}"

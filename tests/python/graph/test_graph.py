@@ -40,7 +40,7 @@ def test_a_plans_manifest_warms_what_it_compiles(tmp_path, programs):
         plan.write_manifest(tmp_path / "none" / "plan.jsonl")
     plan.write_manifest(tmp_path / "plan.jsonl")
     with daemon_in(tmp_path / "daemon", programs) as daemon:
-        # What has warm's own priority waits for all other tests.
+        # At its own priority, a warm waits for all other tests on the machine.
         assert daemon.kiln("warm", "--priority", "waiting-rank", tmp_path / "plan.jsonl").code == 0
         outcomes = []
         with kiln.Client(root=daemon.root) as client:

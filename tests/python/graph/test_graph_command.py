@@ -95,7 +95,7 @@ def test_a_manifest_warms_what_compile_asks_for(daemon, segment, tmp_path):
     arguments = ("--small", "--barriers", "never", "--target", "cuda:80", "--target", "spirv:1.2")
     made = daemon.kiln("graph", "manifest", segment, *arguments, "-o", tmp_path / "head.kiln")
     assert made.code == 0 and made.error.startswith("6 requests in "), made.error
-    # What has warm's own priority waits for all other tests.
+    # At its own priority, a warm waits for all other tests on the machine.
     assert daemon.kiln("warm", "--priority", "waiting-rank", tmp_path / "head.kiln").code == 0
     answers = daemon.kiln("graph", "compile", segment, *arguments, "--json").objects()
     assert [answer["outcome"] for answer in answers[:-1]] == ["hit"] * 6

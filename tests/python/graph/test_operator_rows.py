@@ -175,9 +175,7 @@ def test_cases_have_results_that_differ(table):
 
 # The optimiser of Intel's runtime takes two thirds of the time.
 @pytest.mark.parametrize("compiler, options", [
-    pytest.param("cuda", (), id="cuda"),
-    pytest.param("triton", (), id="triton"),
-    pytest.param("opencl", ("-cl-opt-disable",), id="opencl"),
+    *(pytest.param(name, ("-cl-opt-disable",) if name == "opencl" else (), id=name) for name in COMPILERS if name != "interpreter"),
     pytest.param("opencl", (), id="opencl-optimised", marks=pytest.mark.slow),
 ])
 def test_every_row_is_computed_by_every_compiler(table, compiler, options, tmp_path):

@@ -18,6 +18,13 @@ def started(job):
 
 
 @pytest.fixture(scope="module")
+def daemon(first_daemon, tmp_path_factory):
+    """One of this module's own: tunings of other jobs would change what is measured."""
+    with first_daemon.beside(tmp_path_factory.mktemp("kiln")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def running(daemon, tmp_path_factory, make_jax):
     with make_jax(tmp_path_factory.mktemp("runs"), daemon.root, **HANDLER) as job:
         yield started(job)

@@ -8,7 +8,7 @@ struct OneDimension {
 
 struct HostGrid {
   OneDimension block, thread, blocks;
-  unsigned barriers;  // that all threads of the block have left
+  unsigned barriers;  // barriers that all threads of the block have left
   void (*barrier)();
   void (*give_turn)();
 };

@@ -13,7 +13,7 @@
 namespace kiln::graph {
 namespace {
 
-// Runs one thread of a block after the other; another takes over where a thread waits.
+// Runs the threads of a block one after the other. Another fiber takes over where a thread waits.
 struct Fiber {
   ucontext_t context;
   std::array<char, 1 << 16> stack;

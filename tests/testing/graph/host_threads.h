@@ -7,7 +7,7 @@
 
 namespace kiln::graph {
 
-// The kernel sees this one.
+// The grid that every kernel reads.
 HostGrid& TheHostGrid();
 
 // Calls `kernel` once for each thread. Ends the process where threads wait for ever.

@@ -1,6 +1,6 @@
 """Runs Triton IR on NumPy's arrays, one program after the other. It shares nothing with what writes the IR.
 
-An operation becomes a Python function once, as programs and loops run it thousands of times. What depends on constants alone is computed then.
+An operation becomes a Python function once, as programs and loops run it thousands of times. Operations on constants alone run then, once.
 
 The text is what generic_form.py prints. Floats are computed in their own type, and functions of the mathematical libraries in f64. An access
 beyond a buffer, an integer division by zero and a shift by too many bits are errors: a GPU would hide them.
@@ -54,7 +54,8 @@ def _constant(text, type_):
 class Kernel:
     def __init__(self, generic_form):
         body, self._types = parse(generic_form)
-        self._values = {}  # of the program that runs; MLIR gives no name twice
+        self._values = {}  # of the program that runs; the generic form gives no name twice
+        self._names = set()
         self._constants = set()
         self._memory = self._position = self._grid = None
         self._run = self._block(body)
@@ -92,6 +93,8 @@ class Kernel:
     def _step(self, operation, has_types):
         """A function that computes the operation's results from `values`. None: they are constants."""
         values, operands, results = self._values, operation.operands, operation.results
+        assert self._names.isdisjoint(results), operation
+        self._names.update(results)
         shapes = [type_.shape if has_types else None for type_ in operation.result_types]
         function, is_pure = self._function(operation)
 
@@ -115,7 +118,7 @@ class Kernel:
         return None
 
     def _function(self, operation):
-        """Of the operands: gives the result, or a list where there are regions or no result. And whether nothing else changes the result."""
+        """(function, is_pure). The function makes the result of the operands, or a list where there are regions or no result."""
         if operation.name in operations.ELEMENTWISE:
             return operations.ELEMENTWISE[operation.name], True
         for prefix, is_pure in (("_pure_", True), ("_", False)):

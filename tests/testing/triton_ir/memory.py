@@ -74,7 +74,7 @@ class Memory:
         return self._bytes[number].view(f"u{size}"), offsets // size
 
     def load(self, addresses, element, mask=None, other=0):
-        """Of all addresses, if there is no mask."""
+        """Without a mask, loads all addresses."""
         if mask is None or mask.all():
             words, places = self._places(addresses, element, "load")
             return from_bits(element, words[places])

@@ -53,16 +53,19 @@ int Main(int count, char** arguments) {
   std::set<std::string> names(arguments + std::min(count, 2), arguments + count);
   options.fast_math = names.erase("fast") > 0;
   int failures = 0;
+  std::set<std::string> unknown = names;
   for (auto* cases : {&OperatorPrograms, &LoopPrograms, &TiledPrograms}) {
     for (ProgramCase& one : cases()) {
       if (!names.empty() && !names.contains(one.program.name)) continue;
+      unknown.erase(one.program.name);
       if (absl::Status status = Print(one, options); !status.ok()) {
         fmt::print(stderr, "{}: {}\n", one.program.name, status.ToString());
         ++failures;
       }
     }
   }
-  return failures == 0 ? 0 : 1;
+  for (const std::string& name : unknown) fmt::print(stderr, "no program is called {}\n", name);
+  return failures == 0 && unknown.empty() ? 0 : 1;
 }
 
 }  // namespace
