@@ -306,10 +306,7 @@ def test_ctrl_c_leaves_no_part_of_a_bundle_or_manifest(daemon, bundle, key, othe
         pytest.fail("every export had ended before the signal")
     with other_daemon as other:
         trust(other, key)
-        command = other.kiln_command("import", "-", "-o", tmp_path / "imported" / "job.kiln")
-        # Where the tests run in the background, a shell has them ignore the signal.
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=other.environment(),
-                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as importing:
+        with other.start_kiln("import", "-", "-o", tmp_path / "imported" / "job.kiln", stdin=subprocess.PIPE, text=False) as importing:
             importing.stdin.write(bundle.read_bytes()[:-1])
             importing.stdin.flush()
             while importing.poll() is None and not has_open(importing, tmp_path / "imported"):

@@ -171,10 +171,10 @@ class Daemon:
     def kiln_command(self, *arguments):
         return [self._programs.kiln, "--root", self.root, *arguments]
 
-    def start_kiln(self, *arguments):
+    def start_kiln(self, *arguments, stdin=subprocess.DEVNULL, text=True):
         return subprocess.Popen(
             self.kiln_command(*arguments),
-            env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=self.environment(), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=text,
             # Where the tests run in the background, a shell has them, and what they start, pass over the signal.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
