@@ -265,7 +265,6 @@ def _install() -> None:
         return
     for install, what in (
         (_hook_stages, "the daemon is not asked for kernels"), (_compile_ahead, _ONE_BY_ONE),
-        (_note_warnings, "warnings of kernels that are found are not said again"),
         (_remember_triton_key, "Triton's key for itself is not remembered"), (_ask_before_building, "libraries are always built"),
         (_print_report_at_exit, "no line will say what was done")
     ):
@@ -288,11 +287,6 @@ def _hook_stages() -> None:
 def _compile_ahead() -> None:
     if _HAS_HOOK:
         _plugin("autotune").install(_settings, functools.partial(_leave_out, _ONE_BY_ONE))
-
-
-def _note_warnings() -> None:
-    if knobs is not None:
-        _plugin("lowering_warnings").install()
 
 
 def _join_tuning(caller: Any) -> None:

@@ -197,7 +197,6 @@ def ways_of_asking():
 
 
 def main():
-    lowering_warnings.install()
     print(json.dumps({"kernels": {f"{name} for {target}": {"of": len(configurations), **tuned(function, configurations, TARGETS[target], types)}
                                   for name, (function, configurations, targets, types) in KERNELS.items() for target in targets},
                       "asked": ways_of_asking()}))

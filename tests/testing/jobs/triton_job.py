@@ -147,6 +147,7 @@ def report():
 def state():
     """What the process holds because of the plug-in."""
     return {"modules": sorted(set(sys.modules) & {"grpc", "google.protobuf", "kiln", "kiln.triton", "kiln.client"}),
+            "has_code_generator": "triton.compiler.code_generator" in sys.modules,
             "threads": threading.active_count(), "version": triton.__version__, "lowered": len(lowered)}
 
 

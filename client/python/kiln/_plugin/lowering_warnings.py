@@ -4,14 +4,14 @@ Triton's modules get a stand-in for Python's `warnings`, which itself stays as i
 filters, and its memory of what it has said, which are those of the process that lowers. docs/adr/0118 has the reasons.
 """
 
+import functools
 import json
 import sys
 import threading
 import warnings
 from typing import Any, Callable, List, Optional, Tuple
 
-from triton.compiler import code_generator
-from triton.language import core, semantic
+from kiln._plugin.attempt import attempt
 
 _KEPT_MAX = 100  # of one kernel
 
@@ -26,6 +26,8 @@ _here = _Here()
 
 def begin() -> None:
     """A kernel is lowered in this thread."""
+    with attempt("to note what Triton warns of"):
+        _put_in_place()
     _here.noted = []
 
 
@@ -75,8 +77,11 @@ class _Warnings:
         warnings.warn_explicit(message, category, filename, lineno, *more, **named)
 
 
-def install() -> None:
-    """What a program has replaced stays."""
+@functools.lru_cache(maxsize=None)
+def _put_in_place() -> None:
+    """What a program has replaced stays. Triton imports these modules, in 20 ms, when it lowers; a process that finds all never does."""
+    from triton.compiler import code_generator
+    from triton.language import core, semantic
     for module in (core, semantic, code_generator):
         if getattr(module, "warnings", None) is warnings:
             module.warnings = _Warnings()
