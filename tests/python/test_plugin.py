@@ -483,26 +483,21 @@ def test_another_compiler_or_another_header_makes_another_library(daemon, newest
             anew(job)
 
 
-@pytest.mark.slow
-def test_a_library_of_a_compiler_script_is_not_shared(daemon, newest, driver, tmp_path):
-    """It may read variables of its own."""
-    compiler = tmp_path / "cc"
-    compiler.write_text(f'#!/bin/sh\nexec {driver}/cc $OWN_FLAGS "$@"\n')
+def wrapper_program(compiler, wrapped):
+    subprocess.run(["gcc", "-o", compiler, "-x", "c", "-"], input=WRAPPER.replace("COMPILER", str(wrapped)), text=True, check=True)
+
+
+def wrapper_script(compiler, wrapped):
+    compiler.write_text(f'#!/bin/sh\nexec {wrapped} $OWN_FLAGS "$@"\n')
     compiler.chmod(0o755)
-    libraries = []
-    for flags in "-g", "-g0":
-        with building(tmp_path, newest, daemon.root, driver, compiler, cache=flags, OWN_FLAGS=flags) as job:
-            job.run("import", module="kiln.triton")
-            assert build(driver, job) == 1
-        libraries += [content for name, content in job.files().items() if name.endswith(".so")]
-    assert len(set(libraries)) == 2
 
 
 @pytest.mark.slow
-def test_a_library_of_a_compiler_program_is_shared_where_its_own_variables_are_the_same(daemon, newest, driver, tmp_path):
-    """The program adds what a variable of its own says."""
+@pytest.mark.parametrize("make", [wrapper_program, wrapper_script])
+def test_a_library_of_a_compilers_wrapper_is_shared_where_its_own_variables_are_the_same(daemon, newest, driver, tmp_path, make):
+    """The wrapper adds what a variable of its own says."""
     compiler = tmp_path / "cc"
-    subprocess.run(["gcc", "-o", compiler, "-x", "c", "-"], input=WRAPPER.replace("COMPILER", f"{driver}/cc"), text=True, check=True)
+    make(compiler, driver / "cc")
     libraries = {}
     for flags, ran in (("-g", 1), ("-g0", 1), ("-g", 0), ("-g0", 0)):
         with building(tmp_path, newest, daemon.root, driver, compiler, cache=f"{flags}{ran}", OWN_FLAGS=flags) as job:

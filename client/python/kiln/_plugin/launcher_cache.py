@@ -2,7 +2,8 @@
 
 Triton's key for a library covers its source and the kind of machine. The compiler, its linker, headers, start files and
 libraries decide the bytes as well, so they are in our key. One run of the preprocessor for each set of headers lists them;
-it takes a tenth of a build. What a wrapper adds is in the commands that the compiler would run, which it tells in 4 ms.
+it takes a tenth of a build. What a wrapper adds, a program or a script, is in the commands that the compiler would run, which it
+tells in 4 ms.
 """
 
 import functools
@@ -165,9 +166,6 @@ def _commands(compiler: str, _environment: Tuple[Tuple[str, str], ...]) -> str:
 def _parts_of(compiler: str) -> Tuple[str, ...]:
     """The compiler's own path, then the paths of the programs and files that it uses, as far as they exist."""
     path = _path_of(compiler)
-    with open(path, "rb") as program:
-        if program.read(2) == b"#!":
-            raise _Unknown(f"{compiler} is a script, which may read variables of its own")
     directories = dict(line.split(": =", 1) for line in _run([path, "-print-search-dirs"]).splitlines() if ": =" in line)
     programs = [shutil.which(name, path=directories.get("programs", "")) or shutil.which(name) for name in _PROGRAMS]
     files = [_first_of(directories.get("libraries", ""), name) for name in _FILES]
