@@ -5,12 +5,11 @@ compiles each through `triton.compile`, as a job does, with an empty cache of it
 
     bare_triton.py warm    serves batches: one JSON list a line in, one JSON object a line out, in one warm process
     bare_triton.py once    compiles one list in a fresh process and exits
-    bare_triton.py share   takes items one by one from a directory that several such processes share, until none is left
+    bare_triton.py share   serves lists of which several such processes take items one by one, until none is left
 """
 
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -50,24 +49,22 @@ def once():
 
 
 def share():
-    """Claims item N of the list by creating the file N: O_EXCL lets one process win."""
-    request = json.loads(sys.stdin.readline())
-    # Warm before the clock of the caller starts.
-    timed(request["warm_up"])
-    print("ready", flush=True)
-    sys.stdin.readline()
-    done = 0
-    for number, item in enumerate(request["items"]):
-        try:
-            os.close(os.open(os.path.join(request["claims"], str(number)),
-                             os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            continue
-        compile_one(item)
-        done += 1
-    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    cpu = sum(u.ru_utime + u.ru_stime for u in usage)
-    print(json.dumps({"compiled": done, "cpu_s": cpu}), flush=True)
+    """Claims item N of a list by creating the file N: O_EXCL lets one process win."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        # Warm before the clock of the caller starts.
+        timed(request["warm_up"])
+        print("ready", flush=True)
+        sys.stdin.readline()
+        done = 0
+        for number, item in enumerate(request["items"]):
+            try:
+                os.close(os.open(os.path.join(request["claims"], str(number)), os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            compile_one(item)
+            done += 1
+        print(json.dumps({"compiled": done}), flush=True)
 
 
 if __name__ == "__main__":

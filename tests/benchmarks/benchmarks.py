@@ -145,10 +145,13 @@ class Setting:
             self.daemon.wait(60)
 
     def distinct(self, count):
-        """`count` requests that nobody has sent before, with the work of the example kernels: a comment more makes another key."""
+        """`count` requests that nobody has sent before, with the work of the example kernels in turn."""
+        return self.variants(self.requests[(self._number + place) % len(self.requests)] for place in range(count))
+
+    def variants(self, requests):
+        """For each of these one with the same work that nobody has sent before: a comment more makes another key."""
         result = []
-        for _ in range(count):
-            base = self.requests[self._number % len(self.requests)]
+        for base in list(requests):
             self._number += 1
             path = self.folder / f"distinct-{self._number}.ttir"
             path.write_text(f"{base['source']}\n// variant {self._number}\n")
@@ -233,13 +236,13 @@ def hits(setting):
                 runs.setdefault(run["name"].split("/")[0], []).append(run)
         return runs
 
-    runs = measured("--benchmark_repetitions=15", "--benchmark_min_time=0.1", "--benchmark_enable_random_interleaving=true")
+    runs = measured("--benchmark_repetitions=10", "--benchmark_min_time=0.1", "--benchmark_enable_random_interleaving=true")
 
     def row(name, ours, theirs, goal, of):
         columns = [[[run[percentile] for run in runs[side]] for side in (ours, theirs)] for percentile in ("p50_us", "p99_us")]
         (p50, of_p50), (p99, of_p99) = columns
         with (cpu := setting.cpu()):
-            (alone,) = measured(f"--benchmark_filter=^{ours}$", "--benchmark_min_time=1")[ours]
+            (alone,) = measured(f"--benchmark_filter=^{ours}$", "--benchmark_min_time=0.4")[ours]
         return Row(name, ratios(zip(p50, of_p50)), goal, "lower", of, statistics.median(p99) / statistics.median(of_p99),
                    1000 * cpu.seconds / alone["calls"], 1)
 
@@ -409,13 +412,14 @@ def cold_compile(setting):
         return sum(json.loads(bare.stdout.readline())["ms"])
 
     def batch():
-        return setting.distinct(len(setting.requests))
+        return setting.variants(some)
 
+    some = setting.requests[::2]
     setting.sequence_ms(batch())  # has the zygote start
     bares = [setting.bare("warm"), setting.bare("warm", setting.allocator())]
     for bare in bares:
         bare_ms(bare, batch())  # warm
-    pairs, cpu, kernels = [[], []], setting.cpu(), len(setting.requests)
+    pairs, cpu, kernels = [[], []], setting.cpu(), len(some)
     for _ in range(5):
         with cpu:
             ours = setting.sequence_ms(batch())
@@ -538,7 +542,7 @@ def warm_cold(setting):
 
 
 def first_kernel(setting):
-    """A fresh process until it holds its first kernel; each of the example kernels once, since a long compile hides the start."""
+    """A fresh process until it holds its first kernel; of several kernels, since a long compile hides the start."""
 
     def seconds(command, **kwargs):
         begin = time.perf_counter()
@@ -546,7 +550,7 @@ def first_kernel(setting):
         return time.perf_counter() - begin
 
     cold, hit, cpu = [], [], [setting.cpu(), setting.cpu()]
-    for request in setting.distinct(len(setting.requests)):
+    for request in setting.variants(setting.requests[::2]):
         # Both sides compile this kernel, each from a file of its own.
         other = dict(request, source_file=request["source_file"] + ".bare.ttir")
         shutil.copy(request["source_file"], other["source_file"])
@@ -570,7 +574,8 @@ def cold_batch(setting):
     """100 kernels at once, against one bare process per core that share the list."""
     cores = len(os.sched_getaffinity(0))
     busy, pairs, taken = [], [], setting.cpu()
-    for _ in range(5):
+    processes = [setting.bare("share") for _ in range(cores)]
+    for turn in range(5):
         before = setting.stats()
         requests = setting.distinct(100)
         with taken:
@@ -579,9 +584,7 @@ def cold_batch(setting):
         busy.append(cpu / (cores * wall))
 
         with tempfile.TemporaryDirectory(dir=setting.folder) as claims:
-            message = json.dumps({"warm_up": setting.distinct(2), "claims": claims,
-                                  "items": requests}) + "\n"
-            processes = [setting.bare("share") for _ in range(cores)]
+            message = json.dumps({"warm_up": [] if turn else setting.distinct(2), "claims": claims, "items": requests}) + "\n"
             for process in processes:
                 process.stdin.write(message)
                 process.stdin.flush()
@@ -594,10 +597,10 @@ def cold_batch(setting):
             compiled = sum(json.loads(p.stdout.readline())["compiled"] for p in processes)
             bare_wall = time.perf_counter() - begin
             assert compiled == len(requests), compiled
-            for process in processes:
-                process.stdin.close()
-                process.wait()
         pairs.append((wall, bare_wall))
+    for process in processes:
+        process.stdin.close()
+        process.wait()
     cpu_ms = 1000 * taken.seconds / (5 * 100)
     return [Row("cold-batch-busy", busy, 0.9, "higher", "cores × wall time: CPU time spent in compilers", cpu_ms=cpu_ms, kernels=100),
             Row("cold-batch", ratios(pairs), 1.1, "lower", f"{cores} warm bare Triton processes sharing the same list",
@@ -639,7 +642,7 @@ def tuning_batch(setting):
 def workers(setting):
     """What a worker costs besides its compiles: its jail, its replacement, its memory."""
     sources = []
-    for request in setting.requests[::2]:
+    for request in setting.requests[::3]:
         path = setting.folder / f"worker-{request['name']}.ttir"
         path.write_text(request["source"])
         sources.append(path)
@@ -696,22 +699,28 @@ class Jobs:
         self._number += 1
         return self.setting.folder / f"triton-cache-{self._number}"
 
-    def compile_lowered(self, targets):
-        """One process without Kiln that compiles the kernels' Triton IR."""
-        with tempfile.TemporaryDirectory(dir=self.setting.folder) as folder:
-            return self.run(targets, [self.new_cache()], False, folder)[0]
-
     def run(self, kernels, caches, plug_in, *folder, user=None):
         """One process for each of these Triton caches, all at once; what each of them says. `kernels` and `folder`: the program's arguments."""
+        return self.run_in_turns((kernels, caches, plug_in, *folder), user=user)[0]
+
+    def run_in_turns(self, *runs, user=None):
+        """Several runs, by their arguments, one after the other. All their processes start before the first run begins."""
+        every = [self._started(user, *run) for run in runs]
+        for jobs in every:
+            for job in jobs:
+                job.stdout.readline()
+        return [self._answers(jobs) for jobs in every]
+
+    def _started(self, user, kernels, caches, plug_in, *folder):
         environment = {**self.setting.env, **self._variables}
         if plug_in:
             package = [str(self.setting.binaries.parent / "python"), *site.getsitepackages()]
             environment.update(PYTHONPATH=os.pathsep.join(package), TRITON_CACHE_MANAGER="kiln.triton:CacheManager")
         command = [*([] if user is None else as_user(user)), self.setting.python]
-        jobs = [subprocess.Popen([*command, HERE / self._program, kernels, *folder], text=True, stdin=subprocess.PIPE,
+        return [subprocess.Popen([*command, HERE / self._program, kernels, *folder], text=True, stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, env={**environment, "TRITON_CACHE_DIR": str(cache)}) for cache in caches]
-        for job in jobs:
-            job.stdout.readline()
+
+    def _answers(self, jobs):
         for job in jobs:
             job.stdin.write("go\n")
             job.stdin.flush()
@@ -799,13 +808,12 @@ def second_process(setting):
     """A process that asks for kernels which another has had before it."""
     jobs = Jobs(setting)
 
-    def done(cache, plug_in):
-        return jobs.run("cuda:90", [cache], plug_in)[0]
-
     turns = []
     for _ in range(6):
-        cache = jobs.new_cache()
-        turns.append({"cold": done(cache, False), "stock": done(cache, False), "files": done(cache, True), "empty": done(jobs.new_cache(), True)})
+        cache, empty = [jobs.new_cache()], [jobs.new_cache()]
+        runs = {"cold": (cache, False), "stock": (cache, False), "files": (cache, True), "empty": (empty, True)}
+        answers = jobs.run_in_turns(*(("cuda:90", *run) for run in runs.values()))
+        turns.append({name: answer for name, (answer,) in zip(runs, answers)})
 
     def row(name, ours, theirs, goal, of):
         some = turns[1:]  # the first turn has the daemon compile and the plug-in read Triton
@@ -823,12 +831,14 @@ def tuned_second(setting):
     """A process whose tuning another has made before it."""
     jobs = Jobs(setting, "tuned_job.py", **stand_in_libcuda.make(setting.folder / "libcuda"))
 
-    def done(cache, plug_in):
-        return jobs.run("cuda:90", [cache], plug_in)[0]
-
     cache = jobs.new_cache()
-    best = {done(cache, False)["best"], done(jobs.new_cache(), True)["best"]}
-    turns = [(done(jobs.new_cache(), True), done(cache, False)) for _ in range(6)][1:]
+
+    def turn():
+        (ours,), (stock,) = jobs.run_in_turns(("cuda:90", [jobs.new_cache()], True), ("cuda:90", [cache], False))
+        return ours, stock
+
+    best = {answer["best"] for answer in turn()}
+    turns = [turn() for _ in range(5)]
     assert len(best) == 1 and all({ours["best"], stock["best"]} == best and not ours["measured"] for ours, stock in turns), turns
     return [Row("tuned-second", ratios((ours["ms"], stock["ms"]) for ours, stock in turns), 0.2, "lower",
                 "the same process without Kiln, whose kernels Triton has in its files; measuring is a stand-in's",
@@ -841,13 +851,17 @@ def plugin_kernels(count):
     def measure(setting):
         jobs = Jobs(setting, "many_kernels.py")
 
-        def done(cache, plug_in, *workers):
-            return jobs.run(str(count), [cache], plug_in, setting.folder / f"many-{count}", *workers)[0]
-
-        (setting.folder / f"many-{count}").mkdir()
+        folder = setting.folder / f"many-{count}"
+        folder.mkdir()
         cache = jobs.new_cache()
-        done(cache, True, str(len(os.sched_getaffinity(0))))  # the daemon compiles; Triton's files are those that it would have made by itself
-        turns = [(done(cache, False), done(cache, True), done(jobs.new_cache(), True)) for _ in range(6)][1:]
+
+        def turn():
+            runs = ((cache, False), (cache, True), (jobs.new_cache(), True))
+            return [answer for (answer,) in jobs.run_in_turns(*((str(count), [files], plug_in, folder) for files, plug_in in runs))]
+
+        # The daemon compiles; Triton's files are those that it would have made by itself.
+        jobs.run(str(count), [cache], True, folder, str(len(os.sched_getaffinity(0))))
+        turns = [turn() for _ in range(6)][1:]
 
         def row(name, ours, goal, of):
             cpu_ms = statistics.median(1000 * turn[ours]["cpu_s"] / count for turn in turns)  # the process's own
@@ -912,13 +926,14 @@ def eight_processes(setting):
     compilers, whole = [], []
     for targets in ("cuda:80", "cuda:86", "cuda:89", "cuda:120", "hip:gfx942"):
         before = setting.stats()
-        answers = jobs.run(targets, [jobs.new_cache() for _ in range(8)], True)
+        with tempfile.TemporaryDirectory(dir=setting.folder) as folder:
+            answers, (alone,), (lowered,) = jobs.run_in_turns((targets, [jobs.new_cache() for _ in range(8)], True),
+                                                              (targets, [jobs.new_cache()], False), (targets, [jobs.new_cache()], False, folder))
         after = setting.stats()
         compiled = after["compiled"] - before["compiled"]
         assert compiled == answers[0]["kernels"], (compiled, answers[0])
         cpu = (after["compile_cpu_micros"] - before["compile_cpu_micros"]) / 1e6
-        (alone,) = jobs.run(targets, [jobs.new_cache()], False)
-        compilers.append((cpu, jobs.compile_lowered(targets)["cpu_s"]))
+        compilers.append((cpu, lowered["cpu_s"]))
         whole.append((cpu + sum(answer["cpu_s"] for answer in answers), alone["cpu_s"]))
     kernels = answers[0]["kernels"]
     return [Row("eight-processes", ratios(compilers), 1.15, "lower",
@@ -963,7 +978,7 @@ def warm_beside_a_job(setting):
     environment = {**setting.env, "PYTHONPATH": str(setting.binaries.parent / "python")}
 
     def p99():
-        return float(subprocess.run([sys.executable, HERE / "python_hits.py", "for", "3"], input=given, env=environment, check=True,
+        return float(subprocess.run([sys.executable, HERE / "python_hits.py", "for", "2"], input=given, env=environment, check=True,
                                     stdout=subprocess.PIPE, text=True).stdout)
 
     pairs = []
@@ -1089,7 +1104,7 @@ GROUPS = {
     ("soak-memory", "soak-descriptors", "soak-threads"): soak,
 }
 # Rows that take minutes.
-LONG = ("warm-cold", "bundle", "why", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
+LONG = ("basedirs", "warm-cold", "bundle", "why", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
 # One that takes as long as it is told.
 SOAK = "soak"
 
