@@ -39,7 +39,9 @@ class BlockBuilder {
  public:
   BlockBuilder(const RpcDependencies& parts, const CallContext& context,
                ExportArtifactsResponse& response)
-      : parts_(parts), context_(context), response_(response) {}
+      : parts_(parts), context_(context), response_(response) {
+    block_.reserve(limits::kBundleBlockBytes);  // or it is copied as it grows
+  }
 
   // False: the block is full without the artifact.
   absl::StatusOr<bool> Add(const FoundArtifact& found) {
