@@ -2,8 +2,8 @@
 
 Triton's key for a library covers its source and the kind of machine. The compiler, its linker, headers, start files and
 libraries decide the bytes as well, so they are in our key. One run of the preprocessor for each set of headers lists them;
-it takes a tenth of a build. What a wrapper adds, a program or a script, is in the commands that the compiler would run, which it
-tells in 4 ms.
+it takes a tenth of a build. The compiler may be a wrapper, a program or a script: the commands that the compiler behind it
+would run show what the wrapper adds. gcc tells them in 4 ms; a wrapper adds its own time, three times.
 """
 
 import functools
@@ -28,15 +28,18 @@ from kiln._report import counters
 
 _FILE = "library"
 _TIMEOUT_S = 10.0
-# Variables that compilers and linkers read.
+# Variables that compilers and linkers read; the last six, Nix's linker, a script.
 _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH", "LDEMULATION",
-              "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS")
-# Programs and files that decide a library's bytes. Each compiler has some of them.
-_PROGRAMS = ("cc1", "as", "ld", "collect2")
+              "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS", "NIX_LDFLAGS_AFTER", "NIX_DONT_SET_RPATH", "NIX_HARDENING_ENABLE",
+              "NIX_SET_BUILD_ID", "NIX_STORE", "NIX_ENFORCE_PURITY")
+# Programs and files that decide a library's bytes, beside those that the commands name by their paths (cc1, collect2, clang).
+# Each compiler has some of them.
+_PROGRAMS = ("as", "ld")
 _FILES = ("crti.o", "crtn.o", "crtbeginS.o", "crtendS.o", "libgcc.a", "libgcc_s.so.1", "libc.so", "libc.so.6",
           "libc_nonshared.a", "liblto_plugin.so")
 # Makes the compiler tell what it would run, with fixed names in the place of those of temporary files.
 _BUILD = ("-###", "-save-temps", "-O3", "-shared", "-fPIC", "-x", "c", "-", "-o", "library.so")
+_COMMAND = re.compile(r'^ "?(/[^" ]+)', re.MULTILINE)  # in what _BUILD prints
 _INCLUDE = re.compile(rb"^\s*#\s*include\b.*$", re.MULTILINE)
 
 
@@ -150,7 +153,7 @@ def _made_with(compiler: str, include_lines: bytes, include_dirs: Tuple[str, ...
     flags = [f"-I{directory}" for directory in include_dirs if directory]
     headers = _run([compiler, "-M", "-MT", "it", "-x", "c", "-", *flags], include_lines)
     files = {path: identity.file_digest(path) for path in headers.replace("\\\n", " ").split()[1:] if path != "-"}
-    for path in _parts_of(compiler):
+    for path in (*_parts_of(compiler), *_COMMAND.findall(commands)):
         files[path] = identity.file_digest(os.path.realpath(path))
     return {"commands": commands, "files": sorted(files.items())}
 

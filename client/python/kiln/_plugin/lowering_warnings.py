@@ -25,9 +25,9 @@ _here = _Here()
 
 
 def begin() -> None:
-    """A kernel is lowered in this thread."""
+    """Call before Triton lowers a kernel in this thread. In a Triton that does not fit, nothing is noted."""
     with attempt("to note what Triton warns of"):
-        _put_in_place()
+        _replace_warnings()
     _here.noted = []
 
 
@@ -78,8 +78,9 @@ class _Warnings:
 
 
 @functools.lru_cache(maxsize=None)
-def _put_in_place() -> None:
-    """What a program has replaced stays. Triton imports these modules, in 20 ms, when it lowers; a process that finds all never does."""
+def _replace_warnings() -> None:
+    """Replaces Python's `warnings` in Triton's modules, but not what a program has put there. The import of the code generator takes
+    20 ms, and Triton makes it only when it lowers."""
     from triton.compiler import code_generator
     from triton.language import core, semantic
     for module in (core, semantic, code_generator):
