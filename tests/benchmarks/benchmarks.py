@@ -146,12 +146,12 @@ class Setting:
 
     def distinct(self, count):
         """`count` requests that nobody has sent before, with the work of the example kernels in turn."""
-        return self.variants(self.requests[(self._number + place) % len(self.requests)] for place in range(count))
+        return self.variants([self.requests[(self._number + place) % len(self.requests)] for place in range(count)])
 
     def variants(self, requests):
-        """For each of these one with the same work that nobody has sent before: a comment more makes another key."""
+        """One new request for each of these, with the same work. A comment makes its key new."""
         result = []
-        for base in list(requests):
+        for base in requests:
             self._number += 1
             path = self.folder / f"distinct-{self._number}.ttir"
             path.write_text(f"{base['source']}\n// variant {self._number}\n")
@@ -706,10 +706,15 @@ class Jobs:
     def run_in_turns(self, *runs, user=None):
         """Several runs, by their arguments, one after the other. All their processes start before the first run begins."""
         every = [self._started(user, *run) for run in runs]
-        for jobs in every:
-            for job in jobs:
-                job.stdout.readline()
-        return [self._answers(jobs) for jobs in every]
+        try:
+            for jobs in every:
+                for job in jobs:
+                    job.stdout.readline()
+            return [self._answers(jobs) for jobs in every]
+        finally:
+            for jobs in every:
+                for job in jobs:
+                    job.kill()  # if an earlier run has failed
 
     def _started(self, user, kernels, caches, plug_in, *folder):
         environment = {**self.setting.env, **self._variables}
@@ -1103,7 +1108,7 @@ GROUPS = {
     ("hostile-memory",): hostile_memory,
     ("soak-memory", "soak-descriptors", "soak-threads"): soak,
 }
-# Rows that take minutes.
+# Rows of --all: they take long, or count instead of timing.
 LONG = ("basedirs", "warm-cold", "bundle", "why", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
 # One that takes as long as it is told.
 SOAK = "soak"
@@ -1131,7 +1136,7 @@ def main():
     parser.add_argument("--nvrtc", type=pathlib.Path, required=True)
     parser.add_argument("--only", choices=[*names, SOAK], help="one row, or the soak")
     parser.add_argument("--minutes", type=float, default=60, help="how long a soak takes; it runs with --only soak alone")
-    parser.add_argument("--all", action="store_true", help="the rows, too, that take minutes")
+    parser.add_argument("--all", action="store_true", help="the rows, too, that take long, or count instead of timing")
     parser.add_argument("--json", action="store_true", help="a list of objects instead of a table")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a goal is missed")
     arguments = parser.parse_args()
