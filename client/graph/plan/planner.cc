@@ -96,7 +96,12 @@ class Planner {
   double Elements(int value) const;  // at the typical sizes
   double BytesOf(int value) const { return FactsOf(ValueAt(value).type).bits / 8.0; }  // an element
   double Typical(const Size& size) const;
-  int OutputOf(int operation) const { return OperationAt(operation).outputs.front(); }
+  // The first that is given; kOmitted: none is.
+  int OutputOf(int operation) const {
+    const std::vector<int>& outputs = OperationAt(operation).outputs;
+    const auto given = std::ranges::find_if(outputs, [](int one) { return one != kOmitted; });
+    return given == outputs.end() ? kOmitted : *given;
+  }
   size_t OutputPlace(int operation, int value) const {
     const std::vector<int>& outputs = OperationAt(operation).outputs;
     return static_cast<size_t>(std::ranges::find(outputs, value) - outputs.begin());
@@ -323,7 +328,8 @@ Planner::Cone Planner::ConeOf(int operation, int with) const {
     }
   }
   cone.inputs = loaded.size();
-  const double elements = Elements(OutputOf(operation));
+  const int output = OutputOf(operation);
+  const double elements = output == kOmitted ? 0 : Elements(output);
   for (const int value : loaded) {
     if (Elements(value) < elements) continue;
     ++cone.loads;
