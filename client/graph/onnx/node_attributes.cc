@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "client/graph/onnx/onnx_tensor.h"
 #include "client/graph/operators/constant_elements.h"
@@ -50,8 +51,10 @@ std::string AddFilling(const OnnxTensor& tensor, Operation& operation) {
   operation.attributes["dtype"] = std::string(FactsOf(*type).name);
   if (IsFloat(*type)) {
     operation.attributes["value"] = elements->front();
-  } else {
+  } else if (std::abs(elements->front()) < 0x1p63) {
     operation.attributes["value"] = static_cast<int64_t>(elements->front());
+  } else {
+    return "its value does not fit 64 bits with a sign";
   }
   return "";
 }

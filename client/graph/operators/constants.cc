@@ -6,6 +6,7 @@
 #include "client/graph/operators/constant_elements.h"
 #include "client/graph/operators/element_emitter.h"
 #include "client/graph/operators/rules.h"
+#include "client/graph/segment/limits.h"
 
 namespace kiln::graph {
 namespace {
@@ -18,7 +19,9 @@ absl::StatusOr<Shape> ShapeInput(const Operands& operands) {
   }
   Shape shape;
   for (const double extent : *elements) {
-    if (extent < 0) return operands.Error("a dimension is negative");
+    if (!(extent >= 0 && extent <= static_cast<double>(kElementsMax))) {
+      return operands.Error("a dimension is negative, or too large");
+    }
     shape.emplace_back(static_cast<int64_t>(extent));
   }
   return shape;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/status/status.h"
 #include "client/graph/operators/constant_elements.h"
@@ -97,6 +98,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Operands::IntsOrInput(std::s
   // 2^63 - 1, "up to the end", rounds up to 2^63.
   std::vector<int64_t> integers;
   for (const double number : *numbers) {
+    if (std::isnan(number)) return Error(fmt::format("{} has a NaN", name));
     integers.push_back(number >= 0x1p62    ? INT64_MAX / 2
                        : number <= -0x1p62 ? -(INT64_MAX / 2)
                                            : static_cast<int64_t>(number));

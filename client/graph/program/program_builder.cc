@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "client/graph/program/opcode.h"
@@ -18,6 +20,12 @@ int64_t Wrapped(DType type, int64_t integer) {
   const uint64_t high = static_cast<uint64_t>(integer) << unused;
   if (facts.kind == DTypeClass::kUnsigned) return static_cast<int64_t>(high >> unused);
   return static_cast<int64_t>(high) >> unused;
+}
+
+int64_t Saturated(double number) {
+  if (number >= 0x1p63) return INT64_MAX;
+  if (number <= -0x1p63) return INT64_MIN;
+  return std::isnan(number) ? 0 : static_cast<int64_t>(number);
 }
 
 // Commutative, so that x + y and y + x are one instruction. Operands of minimum and maximum may be
@@ -67,7 +75,7 @@ int ProgramBuilder::AddAxis(Size extent, bool is_inner) {
 }
 
 int ProgramBuilder::Constant(DType type, double number) {
-  if (!IsFloat(type)) return Integer(type, static_cast<int64_t>(number));
+  if (!IsFloat(type)) return Integer(type, Saturated(number));
   Instruction constant;
   constant.type = type;
   constant.number = number;

@@ -5,20 +5,29 @@
 #include <algorithm>
 #include <cmath>
 
+#include "client/graph/segment/limits.h"
 #include "storage/base/status.h"
 
 namespace kiln::graph {
 namespace {
 
+absl::StatusOr<int64_t> Floor(const Operands& operands, double extent) {
+  if (!(std::abs(extent) <= static_cast<double>(kElementsMax))) {  // or it is no number
+    return operands.Error(fmt::format("{} elements along an axis are too many", extent));
+  }
+  return static_cast<int64_t>(std::floor(extent));
+}
+
 absl::StatusOr<ResizedDimension> ByScale(const Operands& operands, const Size& extent,
                                          double scale) {
   if (!(scale > 0)) return operands.Error("scales have to be positive");
   if (const auto known = extent.Constant()) {
-    return ResizedDimension{static_cast<int64_t>(std::floor(static_cast<double>(*known) * scale)),
-                            scale, -1};
+    KILN_ASSIGN_OR_RETURN(const int64_t size, Floor(operands, static_cast<double>(*known) * scale));
+    return ResizedDimension{size, scale, -1};
   }
-  if (scale == std::floor(scale)) {
-    return ResizedDimension{extent * Size(static_cast<int64_t>(scale)), scale, -1};
+  KILN_ASSIGN_OR_RETURN(const int64_t factor, Floor(operands, scale));
+  if (scale == static_cast<double>(factor)) {
+    return ResizedDimension{extent * Size(factor), scale, -1};
   }
   return operands.Missing(
       fmt::format("scale {} of {}, which is known at run time", scale, operands.Text({extent})));
@@ -42,7 +51,8 @@ absl::StatusOr<std::vector<ResizedDimension>> BySizes(const Operands& operands,
   const double scale = policy == "not_larger" ? least : most;
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto extent = static_cast<double>(*operands.ShapeOf(0)[axes[i]].Constant());
-    dimensions[i] = {static_cast<int64_t>(std::floor(scale * extent + 0.5)), scale, -1};
+    KILN_ASSIGN_OR_RETURN(const int64_t size, Floor(operands, scale * extent + 0.5));
+    dimensions[i] = {size, scale, -1};
   }
   return dimensions;
 }

@@ -41,6 +41,23 @@ struct Resizing {
   std::string mode;
 };
 
+// The code of a kernel has each of them.
+constexpr double kTapsMax = 4096;
+
+bool IsStretched(const Operands& operands, double scale) {
+  return operands.Int("antialias", 0) != 0 && scale < 1;
+}
+
+absl::Status CheckTaps(const Operands& operands, const Resizing& resizing) {
+  double taps = 1;
+  for (const ResizedDimension& dimension : resizing.shape.dimensions) {
+    if (!IsStretched(operands, dimension.scale)) continue;
+    taps *= (resizing.mode == "cubic" ? 4 : 2) / dimension.scale;
+  }
+  if (taps <= kTapsMax) return absl::OkStatus();
+  return operands.Missing(fmt::format("antialiasing over {:.0f} elements", taps));
+}
+
 // Upsample has no attributes of coordinates.
 template <size_t kScales>
 absl::StatusOr<Resizing> ResizingOf(const Operands& operands) {
@@ -49,7 +66,9 @@ absl::StatusOr<Resizing> ResizingOf(const Operands& operands) {
   KILN_ASSIGN_OR_RETURN(const auto coordinates,
                         CoordinatesOf(operands, is_upsample ? "asymmetric" : "half_pixel"));
   Resizing resizing{shape, coordinates, operands.String("mode", "nearest")};
-  if (resizing.mode == "nearest" || resizing.mode == "linear" || resizing.mode == "cubic") {
+  if (resizing.mode == "nearest") return resizing;
+  if (resizing.mode == "linear" || resizing.mode == "cubic") {
+    KILN_RETURN_IF_ERROR(CheckTaps(operands, resizing));
     return resizing;
   }
   return operands.Error(fmt::format("mode \"{}\" is unknown", resizing.mode));
@@ -146,7 +165,7 @@ std::vector<Tap> TapsOf(ElementEmitter& e, const Resizing& resizing, const Size&
   const double a = e.Float("cubic_coeff_a", -0.75);
   const int floor = e.Unary(Opcode::kFloor, place);
   const int rest = e.Subtract(place, floor);
-  const bool is_stretched = e.Int("antialias", 0) != 0 && scale < 1;
+  const bool is_stretched = IsStretched(e, scale);
   int64_t first = is_cubic ? -1 : 0;
   std::vector<int> weights;
   if (is_stretched) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/unit/client/graph/operators/single_operation.h"
 
 namespace kiln::graph::constants_test {
@@ -26,7 +28,11 @@ TEST(ConstantsTest, ConstantOfShapeIsFilledWithItsValue) {
   EXPECT_EQ(sevens->type, DType::kI32);
   EXPECT_EQ(sevens->numbers, Numbers({7, 7}));
   EXPECT_EQ(RunOperation("ConstantOfShape", {Given(DType::kI64, {-2})}).status().message(),
-            "ConstantOfShape: a dimension is negative");
+            "ConstantOfShape: a dimension is negative, or too large");
+  for (const double extent : {1e30, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_EQ(RunOperation("ConstantOfShape", {Given(DType::kF32, {extent})}).status().message(),
+              "ConstantOfShape: a dimension is negative, or too large");
+  }
 }
 
 TEST(ConstantsTest, FillReadsItsNumber) {

@@ -1,6 +1,8 @@
 // Expected elements are those of ONNX's reference evaluator.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tests/testing/graph/numbered_tensor.h"
 #include "tests/testing/graph/single_operation.h"
 
@@ -121,6 +123,28 @@ TEST(ResizeTest, ACropHasAValueForWhatLiesBeyondTheInput) {
   resize.Omitted().Input(KnownInts({3}));
   // Places 1.5, 3 and 4.5.
   EXPECT_THAT(resize.Elements(), ElementsAre(30, 80, -1));
+}
+
+TEST(ResizeTest, ScalesBeyondAllElementsAreRefused) {
+  const auto shape = [](const std::vector<Size>& input, Attributes attributes) {
+    SingleOperation resize("Resize", std::move(attributes));
+    resize.Symbols({{.name = "n", .min = 1, .max = 8, .typical = 8, .multiple_of = 1}}, {3});
+    return resize.Input({input, {1, 2, 3}}).Shape();
+  };
+  for (const auto& input : {std::vector<Size>{3}, std::vector<Size>{Size::Of(0)}}) {
+    EXPECT_THAT(shape(input, {{"scales", std::vector<double>{1e30}}}),
+                HasSubstr("elements along an axis are too many"));
+  }
+  SingleOperation by_sizes("Resize");
+  by_sizes.Input({{3}, {1, 2, 3}}).Omitted().Omitted();
+  by_sizes.Input({{1}, {std::nan("")}, DType::kF32, true});
+  EXPECT_THAT(by_sizes.Shape(), HasSubstr("sizes has a NaN"));
+  const Attributes antialiased = {{"mode", "linear"}, {"antialias", 1}};
+  for (const double scale : {1e-4, 1e-30}) {
+    Attributes attributes = antialiased;
+    attributes["scales"] = std::vector<double>{scale};
+    EXPECT_THAT(shape({3}, attributes), HasSubstr("antialiasing over "));
+  }
 }
 
 TEST(ResizeTest, UnknownModesAreNamed) {
