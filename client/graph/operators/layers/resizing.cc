@@ -41,7 +41,7 @@ struct Resizing {
   std::string mode;
 };
 
-// The code of a kernel has each of them.
+// Elements that an output element takes. A kernel's code has a step for each.
 constexpr double kTapsMax = 4096;
 
 bool IsStretched(const Operands& operands, double scale) {
