@@ -89,7 +89,7 @@ def hostile_peaks(binaries, attacks=HERE.parent / "security/test_hostile_clients
     daemon took without it says nothing."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", attacks, f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", attacks, f"--junitxml={report}", f"--basetemp={folder}/tests"]
         subprocess.run(command, check=True, stdout=sys.stderr, env={**os.environ, "KILN_TEST_BIN": str(binaries)})
         cases = list(xml.etree.ElementTree.parse(report).iter("testcase"))
     untried = [f"{case.get('name')}: {skipped.get('message')}" for case in cases for skipped in case.iter("skipped")]
