@@ -22,6 +22,7 @@ int64_t Wrapped(DType type, int64_t integer) {
   return static_cast<int64_t>(high) >> unused;
 }
 
+// ONNX leaves open what a number that does not fit means. This takes the nearest of 64 bits.
 int64_t Saturated(double number) {
   if (number >= 0x1p63) return INT64_MAX;
   if (number <= -0x1p63) return INT64_MIN;

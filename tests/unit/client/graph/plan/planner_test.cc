@@ -44,6 +44,16 @@ TEST(PlannerTest, AChainOfElementwiseOperationsIsOneSection) {
   EXPECT_EQ(programs->front().buffers.size(), 3u);
 }
 
+TEST(PlannerTest, AnOperationOfTheEnginesWithoutOutputsMayReadAView) {
+  SegmentMaker maker;
+  const int x = maker.Input({4, 8});
+  const int view = maker.Add("Transpose", {x});
+  maker.Output(maker.Add("Relu", {x}));
+  maker.segment().operations.push_back({"Unknown", {view}, {}, {}});
+  maker.segment().operations.back().kept_because = "it is the engine's";
+  EXPECT_FALSE(PlanOf(maker.segment()).sections.empty());
+}
+
 TEST(PlannerTest, WithoutFusionEachOperationIsASection) {
   SegmentMaker maker;
   const int x = maker.Input({1024});

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+
 namespace kiln::graph {
 namespace {
 
@@ -49,6 +52,13 @@ TEST(ProgramBuilderTest, EqualInstructionsAreMadeOnce) {
   EXPECT_NE(builder.Binary(Opcode::kSubtract, one, two),
             builder.Binary(Opcode::kSubtract, two, one));
   EXPECT_NE(builder.Constant(DType::kF32, 0.0), builder.Constant(DType::kF32, -0.0));
+}
+
+TEST(ProgramBuilderTest, IntegersOfNumbersThatDoNotFitAreTheNearest) {
+  ProgramBuilder builder("program", kBuilderSymbols);
+  EXPECT_EQ(builder.Constant(DType::kI64, 1e30), builder.Integer(DType::kI64, INT64_MAX));
+  EXPECT_EQ(builder.Constant(DType::kI64, -1e30), builder.Integer(DType::kI64, INT64_MIN));
+  EXPECT_EQ(builder.Constant(DType::kI64, std::nan("")), builder.Integer(DType::kI64, 0));
 }
 
 TEST(ProgramBuilderTest, IndexArithmeticIsFolded) {
