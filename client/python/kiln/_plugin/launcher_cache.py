@@ -28,7 +28,7 @@ from kiln._report import counters
 
 _FILE = "library"
 _TIMEOUT_S = 10.0
-# Variables that compilers and linkers read; the last six, Nix's linker, a script.
+# Variables that compilers and linkers read. Nix's linker is a script, and reads those of NIX_.
 _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH", "LDEMULATION",
               "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS", "NIX_LDFLAGS_AFTER", "NIX_DONT_SET_RPATH", "NIX_HARDENING_ENABLE",
               "NIX_SET_BUILD_ID", "NIX_STORE", "NIX_ENFORCE_PURITY")
