@@ -387,6 +387,18 @@ def test_an_installation_is_deleted_and_nothing_else(programs, place, tmp_path):
         assert names(daemon) == [newest]
 
 
+def test_why_a_kernel_was_compiled_is_told_without_its_toolchain(daemon, place, tmp_path):
+    install(OLD, place / "one")
+    with daemon:
+        compiled = compile_ptx(daemon, tmp_path, "a")
+        (name,) = names(daemon)
+        assert daemon.kiln("toolchain", "remove", name).code == 0
+        told = daemon.kiln("why", compiled["key"])
+        assert told.code == 0 and "  compiled " in told.out and "  the nearest is not known: " in told.out, told
+        told, = daemon.kiln("why", compiled["key"], "--json").objects()
+        assert told["nearest"] is None and told["nearest_error"], told
+
+
 @pytest.mark.slow
 def test_a_fingerprint_tells_two_toolchains_of_one_name_apart(daemon, place):
     toolkits = [install(OLD, place / name) for name in ("one", "other")]

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -27,11 +29,14 @@ struct WhyArguments {
 
 constexpr size_t kSourceLinesShownMax = 3;
 constexpr size_t kSourceLineBytesMax = 100;
+constexpr size_t kBytesBeforeDifference = 40;
 
 // A compile that somebody waited for, and the other stored artifact that comes closest.
 struct Explanation {
   Artifact artifact;
-  v1::NearestResponse nearest;  // without a key where there is none
+  // Without a key where there is none. An error where it cannot be asked for: the toolchain is
+  // gone.
+  absl::StatusOr<v1::NearestResponse> nearest;
   std::vector<std::string> source_lines;
 };
 
@@ -54,37 +59,54 @@ std::vector<std::string> SplitLines(const std::string& text) {
   return lines;
 }
 
-// "line 12: a" and "  stored: b", of the first lines that are not the same.
+// The part of a line with its first difference to another.
+std::string DifferentPart(const std::string& line, const std::string& other) {
+  const auto [at, _] = std::ranges::mismatch(line, other);
+  const auto before = static_cast<size_t>(at - line.begin());
+  if (before < kSourceLineBytesMax - kBytesBeforeDifference) {
+    return line.substr(0, kSourceLineBytesMax);
+  }
+  return "…" + line.substr(before - kBytesBeforeDifference, kSourceLineBytesMax);
+}
+
+// "line 12: a" and "  stored: b", of the first lines that are not the same. Lines that were added
+// or removed are between those that both begin and end with.
 std::vector<std::string> DifferentLines(const std::string& asked, const std::string& stored) {
   const std::vector<std::string> mine = SplitLines(asked);
   const std::vector<std::string> others = SplitLines(stored);
-  const auto line = [](const std::vector<std::string>& lines, size_t at) {
-    return at < lines.size() ? lines[at].substr(0, kSourceLineBytesMax) : std::string("(no line)");
-  };
+  const auto begins = std::ranges::mismatch(mine, others);
+  const auto ends = std::mismatch(mine.rbegin(), std::reverse_iterator(begins.in1), others.rbegin(),
+                                  std::reverse_iterator(begins.in2));
+  const std::span my_rest(begins.in1, ends.first.base());
+  const std::span other_rest(begins.in2, ends.second.base());
+  const auto first_line = static_cast<size_t>(begins.in1 - mine.begin()) + 1;
   std::vector<std::string> different;
-  for (size_t i = 0; i < std::max(mine.size(), others.size()); ++i) {
-    if (line(mine, i) == line(others, i)) continue;
+  for (size_t i = 0; i < std::max(my_rest.size(), other_rest.size()); ++i) {
+    const std::string mine_here = i < my_rest.size() ? my_rest[i] : "(no line)";
+    const std::string other_here = i < other_rest.size() ? other_rest[i] : "(no line)";
+    if (mine_here == other_here) continue;
     if (different.size() == 2 * kSourceLinesShownMax) break;
-    different.push_back(fmt::format("line {}: {}", i + 1, line(mine, i)));
-    different.push_back(fmt::format("  stored: {}", line(others, i)));
+    different.push_back(
+        fmt::format("line {}: {}", first_line + i, DifferentPart(mine_here, other_here)));
+    different.push_back(fmt::format("  stored: {}", DifferentPart(other_here, mine_here)));
   }
   return different;
 }
 
-absl::StatusOr<Explanation> Explain(Artifact artifact, AdminClient& admin, Client& client,
-                                    Session& session) {
-  Explanation explanation{std::move(artifact), {}, {}};
+Explanation Explain(Artifact artifact, AdminClient& admin, Client& client, Session& session) {
+  Explanation explanation{std::move(artifact), v1::NearestResponse(), {}};
   const auto request =
       StoredRequest(admin, explanation.artifact.key(), session.Call(kQuestionTime));
   // Evicted just now, or an artifact of a daemon that did not keep requests.
   if (!request.ok()) return explanation;
-  KILN_ASSIGN_OR_RETURN(explanation.nearest, client.Nearest(*request, session.Call(kQuestionTime)));
-  const auto& differences = explanation.nearest.differences();
+  explanation.nearest = client.Nearest(*request, session.Call(kQuestionTime));
+  if (!explanation.nearest.ok()) return explanation;
+  const auto& differences = explanation.nearest->differences();
   const bool is_source = std::any_of(differences.begin(), differences.end(), [](const auto& one) {
     return one.field() == "source" || one.field() == "source paths";
   });
   if (!is_source) return explanation;
-  const auto other = StoredRequest(admin, explanation.nearest.key(), session.Call(kQuestionTime));
+  const auto other = StoredRequest(admin, explanation.nearest->key(), session.Call(kQuestionTime));
   if (other.ok()) {
     explanation.source_lines = DifferentLines(request->source().text(), other->source().text());
   }
@@ -113,7 +135,12 @@ void PrintExplanation(Console& console, const Explanation& explanation) {
     console.out << fmt::format("  used {} since: {} saved\n", FormatCount(artifact.hits(), "time"),
                                CompileTime(artifact.hits() * artifact.compile_micros()));
   }
-  const v1::NearestResponse& nearest = explanation.nearest;
+  if (!explanation.nearest.ok()) {
+    console.out << fmt::format("  the nearest is not known: {}\n",
+                               Printable(Message(explanation.nearest.status())));
+    return;
+  }
+  const v1::NearestResponse& nearest = *explanation.nearest;
   if (nearest.key().empty()) {
     console.out << "  no other kernel of this name is stored\n";
     return;
@@ -136,7 +163,9 @@ void PrintExplanation(Console& console, const Explanation& explanation) {
 Json ExplanationJson(const Explanation& explanation) {
   Json json = ToJson(explanation.artifact);
   json["saved_micros"] = explanation.artifact.hits() * explanation.artifact.compile_micros();
-  json["nearest"] = explanation.nearest.key().empty() ? Json() : ToJson(explanation.nearest);
+  const auto& nearest = explanation.nearest;
+  json["nearest"] = !nearest.ok() || nearest->key().empty() ? Json() : ToJson(*nearest);
+  if (!nearest.ok()) json["nearest_error"] = Message(nearest.status());
   json["source_lines"] = explanation.source_lines;
   return json;
 }
@@ -205,8 +234,7 @@ absl::StatusOr<ExitCode> RunWhy(const WhyArguments& arguments, Session& session)
                         ChosenArtifacts(arguments, *admin, session));
   Console& console = session.console();
   for (const Artifact& artifact : chosen) {
-    KILN_ASSIGN_OR_RETURN(const Explanation explanation,
-                          Explain(artifact, *admin, *client, session));
+    const Explanation explanation = Explain(artifact, *admin, *client, session);
     if (session.json()) {
       console.out << Dump(ExplanationJson(explanation)) << '\n';
     } else {
