@@ -28,6 +28,7 @@ LARGE_PTX = """.version 8.0
 	ret;
 }
 """
+LONG_PTX = LARGE_PTX.replace("100000", "1000") + "// " + 150 * "."
 
 
 def run(program, *arguments, **more):
@@ -57,12 +58,17 @@ def objects(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def requests_in(kiln, path):
+    """Those of a manifest, and behind them what it was recorded by."""
+    return [one for one in objects(kiln("manifest", "show", path, "--json")) if "own" not in one]
+
+
 def test_a_recorded_job_says_what_it_was(recorded, kiln):
     path, said = recorded
     assert f"{len(KERNELS)} kernels in {path}" in said
     shown = kiln("manifest", "show", path).stdout
     assert all(word in shown for word in (*KERNELS, "cuda:90", "example")), shown
-    *requests, origin = objects(kiln("manifest", "show", path, "--json"))
+    *requests, origin = requests_in(kiln, path)
     assert sorted(one["name"] for one in requests) == sorted(KERNELS)
     assert all(one["recorded"]["compile_micros"] > 0 for one in requests), requests
     assert origin["manifest"]["job"] == "example" and origin["manifest"]["versions"]["triton"] == "3.6.0"
@@ -77,7 +83,14 @@ def test_lines_and_manifest_are_the_same_requests(recorded, kiln, tmp_path):
     assert kiln("manifest", "diff", path, tmp_path / "again.kiln").returncode == 0
     digests = {one["digest"] for one in objects(kiln("manifest", "check", path, lines, tmp_path / "again.kiln", "--json"))}
     assert len(digests) == 1
-    counts = {one["recorded"]["count"] for one in objects(kiln("manifest", "show", tmp_path / "again.kiln", "--json")) if "name" in one}
+    own, *others = (one["own_entries"] for one in objects(kiln("manifest", "check", path, lines, tmp_path / "again.kiln", "--json")))
+    assert own > 0 and others == [own, own]
+    assert kiln("manifest", "subset", path, "-o", tmp_path / "without.kiln").returncode == 0
+    told = kiln("manifest", "diff", path, tmp_path / "without.kiln")
+    assert (told.returncode, told.stdout) == (0, f"lookup keys and tunings: {own} in the first alone, 0 in the second, 0 with another content\n")
+    told = kiln("manifest", "diff", path, tmp_path / "without.kiln", "--json")
+    assert objects(told) == [{"own_entries": {"-": own, "+": 0, "other": 0}}], told
+    counts = {one["recorded"]["count"] for one in requests_in(kiln, tmp_path / "again.kiln") if "name" in one}
     assert counts == {2}
 
 
@@ -123,7 +136,7 @@ def test_what_is_compiled_after_a_warm_is_reported_with_the_way_to_the_cause(rec
         assert "num_warps: asked 16" in why.out, why
 
 
-def test_a_kernel_that_another_gpu_lowers_otherwise_is_named(recorded, daemon):
+def test_a_kernel_that_another_gpu_lowers_otherwise_is_named(recorded, kiln, daemon, tmp_path):
     """Before Hopper, Triton's first stage makes pointers of tensor descriptors."""
     path, _ = recorded
     warmed = daemon.kiln("warm", path, "--target", "cuda:80")
@@ -131,6 +144,15 @@ def test_a_kernel_that_another_gpu_lowers_otherwise_is_named(recorded, daemon):
     assert "vector_add" not in warmed.error
     named = {one["name"] for one in daemon.kiln("warm", path, "--target", "cuda:80", "--json").objects() if one.get("ir_differs")}
     assert named == {"descriptor_matmul"}
+    # What the daemon writes of stored requests does not say it.
+    *requests, _ = requests_in(kiln, path)
+    unsaid = [{name: value for name, value in one.items() if name != "recorded"} for one in requests]
+    (tmp_path / "unsaid.jsonl").write_text("".join(json.dumps(one) + "\n" for one in unsaid))
+    warmed = daemon.kiln("warm", tmp_path / "unsaid.jsonl", "--target", "cuda:80", "--target", "cuda:90")
+    assert "3 kernels recorded for another GPU: " in warmed.error and "vector_add" in warmed.error, warmed.error
+    asked = daemon.kiln("warm", tmp_path / "unsaid.jsonl", "--target", "cuda:80", "--json").objects()[:-1]
+    assert all(one["ir_may_differ"] for one in asked), asked
+    assert "another GPU" not in daemon.kiln("warm", tmp_path / "unsaid.jsonl").error
 
 
 def test_shards_are_together_the_whole(recorded, kiln, daemon, tmp_path):
@@ -146,7 +168,7 @@ def test_shards_are_together_the_whole(recorded, kiln, daemon, tmp_path):
 
 def test_a_diff_names_what_is_not_the_same(recorded, kiln, tmp_path):
     path, _ = recorded
-    *requests, _ = objects(kiln("manifest", "show", path, "--json"))
+    *requests, _ = requests_in(kiln, path)
     for one in requests:
         if one["name"] == "softmax":
             one["options"]["num_warps"] = 16
@@ -157,7 +179,7 @@ def test_a_diff_names_what_is_not_the_same(recorded, kiln, tmp_path):
         assert kiln("manifest", "diff", path, piped, input=(tmp_path / "other.jsonl").read_text()).stdout == told.stdout
     # Beside a configuration that both have: it is not what became of the other.
     both = [{**one, "options": {**one["options"], "num_warps": 2}} for one in requests if one["name"] == "softmax"]
-    for name, some in ("before", objects(kiln("manifest", "show", path, "--json"))[:-1]), ("after", requests), ("less", []):
+    for name, some in ("before", requests_in(kiln, path)[:-1]), ("after", requests), ("less", []):
         (tmp_path / name).write_text("".join(json.dumps(one) + "\n" for one in (*some, *both)))
     told = kiln("manifest", "diff", tmp_path / "before", tmp_path / "after").stdout
     assert told.count("options.num_warps: ") == 2 and "2" not in told.replace("softmax cuda:90", ""), told
@@ -231,7 +253,7 @@ def test_a_budget_ends_a_warm_and_a_second_goes_on(recorded, other_daemon):
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["Ctrl-C", "the daemon is killed"])
 def test_an_interrupted_warm_is_partial_and_a_second_goes_on(recorded, kiln, other_daemon, tmp_path, end):
-    first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    first, *_ = requests_in(kiln, recorded[0])
     lines, path = tmp_path / "job.jsonl", tmp_path / "job.kiln"
     lines.write_text("".join(json.dumps({**first, "name": f"k{warps}-{stages}", "options": {**first["options"], "num_warps": warps, "num_stages": stages}}) + "\n"
                              for warps in (1, 2, 4, 8) for stages in (1, 2)))
@@ -257,7 +279,7 @@ def test_an_interrupted_warm_is_partial_and_a_second_goes_on(recorded, kiln, oth
 
 
 def test_a_failure_ends_a_warm_that_is_to_end_by_it(recorded, kiln, daemon, tmp_path):
-    *requests, _ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    *requests, _ = requests_in(kiln, recorded[0])
     bad = {**requests[0], "name": "bad", "source": "module {"}
     (tmp_path / "bad.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (bad, *requests)))
     all_of_it = daemon.kiln("warm", tmp_path / "bad.jsonl", "--json").objects()[-1]["summary"]
@@ -272,7 +294,7 @@ def test_the_status_of_a_warm_is_what_is_stored(recorded, other_daemon):
     with other_daemon as other:
         empty = other.kiln("warm", path, "--status", "--json")
         assert empty.code == 1 and empty.objects()[0] == {
-            "state": "partial", "total": 3, "stored": 0, "failed": [], "missing": [f"{kernel} for cuda:90" for kernel in KERNELS], "missing_count": 3}
+            "state": "partial", "total": 3, "stored": 0, "refused": 0, "failed": [], "missing": [f"{kernel} for cuda:90" for kernel in KERNELS], "missing_count": 3}
         assert other.kiln("warm", path).code == 0
         complete = other.kiln("warm", path, "--status")
         assert (complete.code, complete.out) == (0, "complete: 3 of 3 kernels stored\n")
@@ -292,7 +314,7 @@ def test_the_status_of_a_warm_is_what_is_stored(recorded, other_daemon):
 
 
 def test_to_ask_what_is_there_is_no_request_of_a_job(recorded, kiln, other_daemon, tmp_path):
-    first, second, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    first, second, *_ = requests_in(kiln, recorded[0])
     bad = {**first, "name": "bad", "source": "module {"}
     (tmp_path / "job.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (first, bad)))
     (tmp_path / "more.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (first, bad, second, {**second, "toolchain": "ab" * 32})))
@@ -325,7 +347,7 @@ def test_a_warm_names_what_it_could_not_lease(daemon, tmp_path):
 
 
 def test_a_kernel_that_does_not_compile_ends_a_wait_and_is_named(recorded, kiln, daemon, tmp_path):
-    first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    first, *_ = requests_in(kiln, recorded[0])
     (tmp_path / "bad.jsonl").write_text(json.dumps({**first, "name": "bad", "source": "module {"}) + "\n" + json.dumps(first) + "\n")
     assert daemon.kiln("warm", tmp_path / "bad.jsonl").code == 1
     waited = daemon.kiln("wait", tmp_path / "bad.jsonl", "--timeout", "1m")
@@ -333,7 +355,7 @@ def test_a_kernel_that_does_not_compile_ends_a_wait_and_is_named(recorded, kiln,
 
 
 def test_a_kernel_that_needs_too_much_shared_memory_does_not_compile_and_the_daemon_is_not_busy(recorded, kiln, daemon, tmp_path):
-    first, *_ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    first, *_ = requests_in(kiln, recorded[0])
     large = {"name": "large", "kind": "ptx", "target": "cuda:80", "source": LARGE_PTX}
     lines = tmp_path / "large.jsonl"
     lines.write_text("".join(json.dumps(one) + "\n" for one in (large, first)))
@@ -345,8 +367,34 @@ def test_a_kernel_that_needs_too_much_shared_memory_does_not_compile_and_the_dae
         assert "shared data" in told.out and "--timeout" not in told.error, told
 
 
+def test_what_was_refused_when_it_was_recorded_is_no_failure(recorded, kiln, other_daemon, tmp_path):
+    """A tuning's configuration, say. For another target or with another compiler it is a failure."""
+    large = {"name": "large", "kind": "ptx", "target": "cuda:80", "source": LARGE_PTX, "recorded": {"refused": True}}
+    fine = {"name": "fine", "kind": "ptx", "target": "cuda:80", "source": LARGE_PTX.replace("100000", "1000")}
+    lines, path = tmp_path / "large.jsonl", tmp_path / "large.kiln"
+    lines.write_text("".join(json.dumps(one) + "\n" for one in (large, fine)))
+    assert kiln("manifest", "merge", lines, "-o", path).returncode == 0
+    assert [one["recorded"].get("refused") for one in requests_in(kiln, path)[:-1]] == [True, None]
+    with other_daemon as other:
+        partial = other.kiln("warm", path, "--status", "--json")
+        assert partial.code == 1 and partial.objects()[0]["missing_count"] == 2, partial
+        for outcome in "compiled", "hit":
+            warmed = other.kiln("warm", path, "--json").objects()[-1]["summary"]
+            assert (warmed[outcome], warmed["refused"], warmed["failed"]) == (1, 1, 0), warmed
+        said = other.kiln("warm", path)
+        assert said.code == 0 and "0 failed, 1 refused as when recorded" in said.error and "shared data" not in said.error, said
+        for command in ("warm", "--status"), ("wait", "--timeout", "1m"):
+            told = other.kiln(*command, path)
+            assert (told.code, told.out) == (0, "complete: 1 of 2 kernels stored, 1 refused as when recorded\n"), told
+        assert other.kiln("warm", path, "--target", "cuda:86").code == 1
+    # Another process has compiled it.
+    lines.write_text("".join(json.dumps(one) + "\n" for one in (large, {**large, "recorded": {"compile_micros": 5}})))
+    assert kiln("manifest", "merge", lines, "-o", path).returncode == 0
+    assert "refused" not in requests_in(kiln, path)[0]["recorded"]
+
+
 def test_an_absent_toolchain_is_named_with_the_way_to_add_it(recorded, kiln, daemon, tmp_path):
-    first, *_, origin = objects(kiln("manifest", "show", recorded[0], "--json"))
+    first, *_, origin = requests_in(kiln, recorded[0])
     lines, path = tmp_path / "absent.jsonl", tmp_path / "absent.kiln"
     lines.write_text("".join(json.dumps(one) + "\n" for one in (
         {**first, "name": "gone", "toolchain": "ab" * 32}, {**first, "name": "wrong", "ptxas": "ptxas==99.0.0"}, first, origin)))
@@ -386,7 +434,7 @@ def test_many_wait_while_the_daemon_restarts_and_one_warms(recorded, other_daemo
 @pytest.mark.slow
 def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_path):
     """It names the stored kernel that comes closest, and the line of the source that differs."""
-    *requests, _ = objects(kiln("manifest", "show", recorded[0], "--json"))
+    *requests, _ = requests_in(kiln, recorded[0])
     plain, = (one for one in requests if one["name"] == "softmax")
     warps = {**plain, "options": {**plain["options"], "num_warps": 16}}
     edited = {**plain, "source": plain["source"].replace("0xFF800000", "0xFF700000")}
@@ -407,6 +455,13 @@ def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_pat
         assert "source: asked " in told.out and "line " in told.out and "0xFF700000" in told.out and "0xFF800000" in told.out, told
         assert len(other.kiln("why", "--job", "third", "--json").objects()) == 1
         assert other.kiln("why", "--job", "none").code == 1
+        for name, changed, lines in (
+            ("end", LONG_PTX + "B", [f"line 13: …{'.' * 40}B", f"  stored: …{'.' * 40}A"]),
+            ("line", LONG_PTX.replace(".address", "// more\n.address") + "A", ["line 3: // more", "  stored: (no line)"])
+        ):
+            for job, source in ("before", LONG_PTX + "A"), (name, changed):
+                compile_for(job, {"name": name, "kind": "ptx", "target": "cuda:80", "source": source.replace("large", name)})
+            assert other.kiln("why", "--job", name, "--json").objects()[0]["source_lines"] == lines
         for name in "ab" * 32, "abab", "no_such_kernel":
             missed = other.kiln("why", name)
             assert missed.code == 1 and "misses are not remembered" in missed.error and "--cache only-if-cached" in missed.error, missed
@@ -417,7 +472,7 @@ def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_pat
 def test_what_was_warmed_stays_when_room_is_made(recorded, kiln, other_daemon, tmp_path):
     """After a restart as well. What a job compiled goes first; where an operator asks for more, what was warmed follows."""
     path, _ = recorded
-    *requests, _ = objects(kiln("manifest", "show", path, "--json"))
+    *requests, _ = requests_in(kiln, path)
     plain, = (one for one in requests if one["name"] == "softmax")
     (tmp_path / "others.jsonl").write_text("".join(
         json.dumps({**plain, "options": {**plain["options"], "num_warps": warps}}) + "\n" for warps in (1, 2, 8, 16)))
@@ -456,6 +511,6 @@ def test_a_daemon_writes_a_manifest_of_what_it_compiled(recorded, kiln, other_da
         # What it names is the very same to the daemon.
         again = other.kiln("warm", tmp_path / "all.kiln", "--json").objects()[-1]["summary"]
         assert (again["requests"], again["hit"]) == (3, 3)
-    *train, origin = objects(kiln("manifest", "show", tmp_path / "train.kiln", "--json"))
+    *train, origin = requests_in(kiln, tmp_path / "train.kiln")
     assert {one["name"] for one in train} == {json.loads(line)["name"] for line in lines[:2]}
     assert origin["manifest"]["job"] == "train"

@@ -1113,7 +1113,8 @@ def test_require_without_a_daemon_fails(newest, tmp_path):
     assert "is an error until that changes" in job.log and "compiles by itself" not in job.log
 
 
-def test_require_raises_what_triton_raises_for_what_is_known_not_to_compile(daemon, newest, tmp_path):
+def test_require_raises_what_triton_raises_for_what_is_known_not_to_compile(daemon, other_daemon, newest, tmp_path):
+    """Where a warm has had a recorded kernel refused, too."""
     refused = {"kernel": "vector_add", "ptx_options": REFUSED_BY_PTXAS}
     with Job(tmp_path, newest, daemon.root, cache="first") as job:
         assert job.compile(**refused)["error"] == "PTXASError"
@@ -1121,6 +1122,14 @@ def test_require_raises_what_triton_raises_for_what_is_known_not_to_compile(daem
         answer = job.compile(**refused)
         assert job.report()["local"] == {} and job.report()["refused"] == 1
     assert answer["error"] == "PTXASError" and "Invalid value 'many'" in answer["message"], answer
+    manifest = tmp_path / "manifest.jsonl"
+    with Job(tmp_path, newest, daemon.root, cache="recorded", KILN_MODE="record", KILN_MANIFEST=str(manifest)) as job:
+        assert job.compile(**refused)["error"] == "PTXASError"
+    with other_daemon as other:
+        warmed = other.kiln("warm", manifest)
+        assert warmed.code == 0 and "1 refused as when recorded" in warmed.error, warmed
+        with Job(tmp_path, newest, other.root, cache="warmed", KILN_MODE="require") as job:
+            assert job.compile(**refused)["message"] == answer["message"]
 
 
 def test_require_says_what_the_daemon_has_not_got(daemon, newest, tmp_path):

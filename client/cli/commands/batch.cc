@@ -41,6 +41,8 @@ struct Item {
   std::string target;       // "" where the request could not be read
   std::string file;         // the name under which it is written; "" where nothing is
   bool is_foreign = false;  // recorded: for this target the job makes another Triton IR
+  bool is_unsure = false;   // for this target it may: the recording does not say
+  bool is_known_refusal = false;
   SteadyTime sent;
   NamedCompilers compilers;                   // as the daemon was told
   std::vector<std::string> sass_stages;       // what was asked for, where "sass" is among it
@@ -114,6 +116,7 @@ Json JsonOf(const Item& item) {
   if (!item.target.empty()) json["target"] = item.target;
   if (item.line != 0) json["line"] = item.line;
   if (item.is_foreign) json["ir_differs"] = true;
+  if (item.is_unsure) json["ir_may_differ"] = true;
   if (!item.file.empty() && status.ok()) json["file"] = item.file;
   return json;
 }
@@ -133,6 +136,31 @@ absl::Status WithCode(const absl::Status& status) {
   }
   return Annotate(status, absl::StatusCodeToString(status.code()));
 }
+
+// Kernels of which the end says something. Holds the names of the first ones.
+class ToldKernels {
+ public:
+  void Add(const std::string& name) {
+    ++count_;
+    if (names_.size() < kNamesShownMax && !name.empty()) names_.insert(name);
+  }
+
+  // "2 kernels WHAT: a, b".
+  void Tell(Console& console, std::string_view what) const {
+    if (count_ == 0) return;
+    const std::string more =
+        count_ > names_.size() ? fmt::format(" and {} more", count_ - names_.size()) : "";
+    console.err << fmt::format("{} {}: {}{}\n", FormatCount(count_, "kernel"), what,
+                               Printable(fmt::format("{}", fmt::join(names_, ", "))), more);
+  }
+
+  uint64_t count() const { return count_; }
+  const std::set<std::string>& names() const { return names_; }
+
+ private:
+  uint64_t count_ = 0;
+  std::set<std::string> names_;
+};
 
 class Batch {
  public:
@@ -246,8 +274,12 @@ class Batch {
     if (options_.output != nullptr) item.file = names_.For(named.name);
     if (named.request.ok() && named.request->has_target()) {
       item.target = TargetName(named.request->target());
-      const std::vector<std::string>& same = named.recorded.same_ir_targets;
+      const Recorded& recorded = named.recorded;
+      const std::vector<std::string>& same = recorded.same_ir_targets;
       item.is_foreign = !same.empty() && std::ranges::find(same, item.target) == same.end();
+      item.is_unsure = same.empty() && recorded.is_retargeted && options_.is_warming &&
+                       named.request->source().kind() == v1::SOURCE_KIND_TTIR;
+      item.is_known_refusal = recorded.is_refused;
     }
     item.sent = clock_.Now();
     return item;
@@ -271,7 +303,9 @@ class Batch {
       if (!written.ok()) item.answer = Annotate(written, "cannot write");
     }
     ++counts_.answers;
-    if (item.is_foreign) foreign_.insert(item.name);
+    if (item.is_foreign) foreign_.Add(item.name);
+    if (item.is_unsure) unsure_.Add(item.name);
+    const bool is_named = item.is_foreign || item.is_unsure;
     if (item.answer.ok()) {
       const v1::Outcome outcome = item.answer->outcome();
       if (outcome == v1::OUTCOME_HIT) ++counts_.hit;
@@ -279,14 +313,17 @@ class Batch {
       if (outcome == v1::OUTCOME_COMPILED) ++counts_.compiled;
       counts_.bytes += BytesOf(*item.answer);
       if (item.answer->not_leased()) {
-        NoteNotLeased(item.name);
+        not_leased_.Add(item.name);
       } else if (options_.is_warming && outcome == v1::OUTCOME_HIT &&
                  hit_names_.size() < kHitNamesMax) {
         hit_names_.emplace(item.answer->key(), item.name);
       }
       if (options_.on_artifact) {
-        options_.on_artifact(item.answer->key(), item.is_foreign || item.answer->not_leased());
+        options_.on_artifact(item.answer->key(), is_named || item.answer->not_leased());
       }
+    } else if (item.is_known_refusal && IsCompilersVerdict(item.answer.status())) {
+      ++counts_.refused;
+      if (options_.on_known_refusal) options_.on_known_refusal();
     } else {
       ++counts_.failed;
       if (options_.on_failure) options_.on_failure(item.name, item.answer.status());
@@ -305,7 +342,8 @@ class Batch {
       console_.out << Dump(JsonOf(item)) << std::endl;
       return;
     }
-    if (!item.answer.ok()) {
+    const bool is_foreseen = item.is_known_refusal && IsCompilersVerdict(item.answer.status());
+    if (!item.answer.ok() && !is_foreseen) {
       progress_.Clear();
       PrintCompileFailure(console_, item.name, item.source_file, item.answer.status());
       if (item.nearest) PrintNearest(console_, *item.nearest);
@@ -325,39 +363,22 @@ class Batch {
     progress_.Update(counts_.answers, note);
   }
 
-  // "a, b and 7 more", of `count`.
-  static std::string InShort(const std::set<std::string>& names, size_t count) {
-    const size_t shown = std::min(names.size(), kNamesShownMax);
-    const auto end = std::next(names.begin(), static_cast<ptrdiff_t>(shown));
-    const std::string rest = shown < count ? fmt::format(" and {} more", count - shown) : "";
-    return Printable(fmt::format("{}{}", fmt::join(names.begin(), end, ", "), rest));
-  }
-
-  void TellForeign() {
-    if (foreign_.empty()) return;
-    console_.err << fmt::format(
-        "{} made for another GPU: on this target the job's Triton makes other IR, so it may "
-        "compile again: {}\n",
-        FormatCount(foreign_.size(), "kernel"), InShort(foreign_, foreign_.size()));
-  }
-
-  void NoteNotLeased(const std::string& name) {
-    ++counts_.not_leased;
-    if (not_leased_.size() < kNamesShownMax && !name.empty()) not_leased_.insert(name);
-  }
-
-  void TellNotLeased() {
-    if (counts_.not_leased == 0) return;
-    console_.err << fmt::format(
-        "{} not leased, since the leases of this user, or of all, have their share: the store may "
-        "evict them before the job runs: {}\n",
-        FormatCount(counts_.not_leased, "kernel"), InShort(not_leased_, counts_.not_leased));
+  void TellNamed() {
+    foreign_.Tell(console_,
+                  "made for another GPU: on this target the job's Triton makes other IR, so it may "
+                  "compile again");
+    unsure_.Tell(console_,
+                 "recorded for another GPU: whether the job's Triton makes the same IR on this "
+                 "target is not known, so it may compile again");
+    not_leased_.Tell(console_,
+                     "not leased, since the leases of this user, or of all, have their share: the "
+                     "store may evict them before the job runs");
   }
 
   // Prints the summary. `ended` is why the batch ended early.
   ExitCode Finish(microseconds wall, const absl::Status& ended) {
     if (options_.is_warming) {
-      for (const std::string& key : client_.TakeNotLeased()) NoteNotLeased(hit_names_[key]);
+      for (const std::string& key : client_.TakeNotLeased()) not_leased_.Add(hit_names_[key]);
     }
     progress_.Clear();
     table_.Flush();
@@ -367,8 +388,9 @@ class Batch {
                             {"joined", counts_.joined},
                             {"compiled", counts_.compiled},
                             {"failed", counts_.failed},
-                            {"not_leased", counts_.not_leased},
-                            {"not_leased_names", not_leased_},
+                            {"refused", counts_.refused},
+                            {"not_leased", not_leased_.count()},
+                            {"not_leased_names", not_leased_.names()},
                             {"ms", Milliseconds(wall)},
                             {"bytes", counts_.bytes},
                             {"error", NullIfEmpty(!ended.ok() ? Summarize(ended) : stopped_)}};
@@ -376,8 +398,7 @@ class Batch {
     } else {
       console_.err << SummaryLine(counts_, wall);
     }
-    TellForeign();
-    TellNotLeased();
+    TellNamed();
     // Each request of the command line that had no time left has said so.
     if (absl::IsDeadlineExceeded(ended) && counts_.failed > 0 && options_.requests.empty())
       return kFailed;
@@ -407,10 +428,11 @@ class Batch {
   FileNames names_{"index"};
   std::optional<absl::StatusOr<std::string>> nvdisasm_;  // once one is needed
   std::map<uint64_t, Item> sent_;                        // by their index
-  std::set<std::string> foreign_;                        // names of kernels
-  std::set<std::string> not_leased_;                     // names of the first kernels
-  std::map<std::string, std::string> hit_names_;         // of a warm, by key
-  std::string stopped_;                                  // when no more requests were sent, and why
+  ToldKernels foreign_;
+  ToldKernels unsure_;
+  ToldKernels not_leased_;
+  std::map<std::string, std::string> hit_names_;  // of a warm, by key
+  std::string stopped_;                           // when no more requests were sent, and why
   uint64_t sent_count_ = 0;
   int explained_misses_ = 0;
   BatchCounts counts_;
@@ -419,9 +441,11 @@ class Batch {
 }  // namespace
 
 std::string SummaryLine(const BatchCounts& counts, microseconds wall) {
-  return fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed, {}\n", counts.answers,
+  const std::string refused =
+      counts.refused > 0 ? fmt::format(", {} refused as when recorded", counts.refused) : "";
+  return fmt::format("{} in {}: {} hit, {} joined, {} compiled, {} failed{}, {}\n", counts.answers,
                      FormatDuration(wall), counts.hit, counts.joined, counts.compiled,
-                     counts.failed, FormatBytes(counts.bytes));
+                     counts.failed, refused, FormatBytes(counts.bytes));
 }
 
 ExitCode RunBatch(Client& client, Session& session, NamedRequestSource next,

@@ -34,8 +34,11 @@ struct BatchOptions {
   // Where answers are written; may be null.
   OutputDirectory* output = nullptr;
   // Hears of each artifact's key, from one thread at a time; may be empty. `is_named`: the end says
-  // of it that it was recorded for another GPU, or that it is not leased.
+  // of it that the job may ask for another, or that it is not leased.
   std::function<void(const std::string& key, bool is_named)> on_artifact;
+  // Hears of each request that was refused as when it was recorded, from one thread at a time; may
+  // be empty.
+  std::function<void()> on_known_refusal;
   // Hears of each request that failed, from one thread at a time; may be empty.
   std::function<void(const std::string& name, const absl::Status& status)> on_failure;
 };
@@ -47,7 +50,7 @@ struct BatchCounts {
   uint64_t joined = 0;
   uint64_t compiled = 0;
   uint64_t failed = 0;
-  uint64_t not_leased = 0;
+  uint64_t refused = 0;  // as when they were recorded; not among `failed`
   uint64_t bytes = 0;
 };
 // "3 in 1.2 s: 2 hit, 0 joined, 1 compiled, 0 failed, 12.5 KiB".

@@ -111,6 +111,13 @@ absl::StatusOr<ExitCode> Show(const ManifestArguments& arguments, Session& sessi
     }));
     table.Flush();
     if (session.json()) {
+      // In a file of this user's, what others wrote would pass for this user's.
+      if (const auto trusted = TrustedFile::Open(path)) {
+        KILN_RETURN_IF_ERROR(About(path, ForEachOwnEntry(trusted->path(), [&](const auto& entry) {
+                                     console.out << OwnEntryLine(entry) << '\n';
+                                     return absl::OkStatus();
+                                   })));
+      }
       console.out << OriginLine(file.origin()) << std::endl;
       continue;
     }
@@ -270,6 +277,48 @@ std::vector<std::string> NearestDifferences(const Summary& one, const Side& thes
   return nearest;
 }
 
+// The digest of each own entry's content, by its key's.
+absl::StatusOr<std::map<Digest, Digest>> OwnContents(const std::string& path) {
+  std::map<Digest, Digest> contents;
+  KILN_RETURN_IF_ERROR(About(path, ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) {
+                               contents.emplace(Digest::Of(entry.key()),
+                                                Digest::Of(OwnEntryLine(entry)));
+                               return absl::OkStatus();
+                             })));
+  return contents;
+}
+
+// Says how many own entries are not the same: a key means nothing to people. Nothing where a file
+// cannot be read twice.
+absl::Status TellOwnDifferences(const ManifestArguments& arguments, Session& session) {
+  for (const std::string& path : arguments.files) {
+    if (!std::filesystem::is_regular_file(path)) return absl::OkStatus();
+  }
+  KILN_ASSIGN_OR_RETURN(auto before, OwnContents(arguments.files[0]));
+  KILN_ASSIGN_OR_RETURN(auto after, OwnContents(arguments.files[1]));
+  uint64_t different = 0;
+  std::erase_if(before, [&](const auto& entry) {
+    const auto there = after.find(entry.first);
+    if (there == after.end()) return false;
+    different += there->second == entry.second ? 0 : 1;
+    after.erase(there);
+    return true;
+  });
+  if (before.empty() && after.empty() && different == 0) return absl::OkStatus();
+  Console& console = session.console();
+  if (session.json()) {
+    console.out << Dump(Json{{"own_entries",
+                              {{"-", before.size()}, {"+", after.size()}, {"other", different}}}})
+                << '\n';
+  } else {
+    console.out << fmt::format(
+        "lookup keys and tunings: {} in the first alone, {} in the second, {} with another "
+        "content\n",
+        before.size(), after.size(), different);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ExitCode> Diff(const ManifestArguments& arguments, Session& session) {
   if (arguments.files.size() != 2) return CannotRun(InvalidArgument("diff takes two manifests"));
   Side before(arguments.files[0]);
@@ -301,6 +350,7 @@ absl::StatusOr<ExitCode> Diff(const ManifestArguments& arguments, Session& sessi
   };
   tell("-", before, after);
   tell("+", after, before);
+  KILN_RETURN_IF_ERROR(TellOwnDifferences(arguments, session));
   console.out.flush();
   return different == 0 ? kOk : kFailed;
 }

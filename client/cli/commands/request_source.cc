@@ -75,16 +75,25 @@ NamedRequest ReadFile(const std::string& path, const v1::CompileRequest& shape) 
   return named;
 }
 
+bool IsSame(const v1::Target& a, const v1::Target& b) {
+  return a.backend() == b.backend() && a.architecture() == b.architecture();
+}
+
 // Repeats each request for each target, without reading it again.
 NamedRequestSource Multiplied(NamedRequestSource next, std::vector<v1::Target> targets) {
   if (targets.empty()) return next;
   return [next = std::move(next), targets = std::move(targets), position = size_t{0},
-          current = std::optional<NamedRequest>()]() mutable {
-    if (position == 0) current = next();
-    if (!current.has_value() || !current->request.ok()) return current;
-    *current->request->mutable_target() = targets[position];
+          read = std::optional<NamedRequest>()]() mutable {
+    if (position == 0) read = next();
+    std::optional<NamedRequest> named = read;
+    if (!named.has_value() || !named->request.ok()) return named;
+    v1::Target& target = *named->request->mutable_target();
+    Recorded& recorded = named->recorded;
+    recorded.is_retargeted = !target.architecture().empty() && !IsSame(target, targets[position]);
+    recorded.is_refused = recorded.is_refused && !recorded.is_retargeted;
+    target = targets[position];
     position = (position + 1) % targets.size();
-    return current;
+    return named;
   };
 }
 
@@ -271,12 +280,17 @@ absl::StatusOr<NamedRequestSource> OpenRequests(const std::vector<std::string>& 
     auto named = next();
     if (!named.has_value() || !named->request.ok()) return named;
     v1::CompileRequest& request = *named->request;
+    const std::pair recorded(request.toolchain(), request.ptxas());
     request.clear_stages();
     if (!toolchain.empty() && !IsForOtherKinds(toolchain, request.source().kind())) {
       request.set_toolchain(toolchain);
       named->recorded.triton.clear();
     }
     if (!ptxas.empty() && !request.ptxas().empty()) request.set_ptxas(ptxas);
+    // Another compiler may take it.
+    if (recorded != std::pair(request.toolchain(), request.ptxas())) {
+      named->recorded.is_refused = false;
+    }
     return named;
   };
 }

@@ -68,11 +68,13 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
     if (IsAsRecorded(arguments)) WarmOwnEntries(*client, session, arguments.files);
     return kOk;
   }
-  bool has_named = false;
+  bool has_more = false;
   options.on_artifact = [&](const std::string& key, bool is_named) {
     marker.Add(key);
-    has_named = has_named || is_named;
+    has_more = has_more || is_named;
   };
+  // KILN_MODE=require takes a refusal that the daemon remembers, so each warm asks again.
+  options.on_known_refusal = [&] { has_more = true; };
   options.requests = arguments.files.size() == 1 ? arguments.files.front() : "the manifests";
   options.total = CountRequests(arguments.files, flags, shard);
   options.is_warming = true;
@@ -83,8 +85,8 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   // Requests that cannot be counted may come one by one.
   if (options.total && options.in_flight_max > 1) source = LongestFirst(std::move(source));
   const ExitCode code = RunBatch(*client, session, std::move(source), options);
-  // What the end names is to be named the next time, too.
-  if (code == kOk && !has_named) marker.Keep(session.Call());
+  // What the end names, or the daemon has to be asked for, is so the next time, too.
+  if (code == kOk && !has_more) marker.Keep(session.Call());
   if (code != kCouldNotRun && IsAsRecorded(arguments)) {
     WarmOwnEntries(*client, session, arguments.files);
   }

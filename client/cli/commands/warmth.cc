@@ -91,7 +91,7 @@ class Warmth {
         }
         under_way[sent++] = {
             at, fmt::format("{} for {}", named->name, TargetName(named->request->target())),
-            NamedCompilers::Of(*named)};
+            NamedCompilers::Of(*named), named->recorded.is_refused};
         request = *std::move(named->request);
         request.set_cache_policy(v1::CACHE_POLICY_ONLY_IF_CACHED);
         request.set_priority(v1::PRIORITY_BACKGROUND);
@@ -135,16 +135,18 @@ class Warmth {
   bool IsDone() const { return was_asked_ && missing_ == 0; }
   bool IsComplete() const { return IsDone() && failed_ == 0; }
   uint64_t total() const { return is_missing_.size(); }
+  // Stored, or known not to compile.
   uint64_t known() const { return total() - missing_; }
 
   void Print(Session& session) const {
     Console& console = session.console();
     const char* const state = IsComplete() ? "complete" : IsDone() ? "failed" : "partial";
-    const uint64_t stored = known() - failed_;
+    const uint64_t stored = known() - failed_ - refused_;
     if (session.json()) {
       console.out << Dump(Json{{"state", state},
                                {"total", total()},
                                {"stored", stored},
+                               {"refused", refused_},
                                {"failed", failed_names_.AsJson()},
                                {"missing", missing_names_.AsJson()},
                                {"missing_count", missing_}})
@@ -153,6 +155,7 @@ class Warmth {
     }
     console.out << fmt::format("{}: {} of {} stored", state, stored,
                                FormatCount(total(), "kernel"));
+    if (refused_ > 0) console.out << fmt::format(", {} refused as when recorded", refused_);
     if (failed_ > 0) console.out << fmt::format(", {} not compiling", failed_);
     console.out << '\n';
     missing_names_.Print(console, "missing", missing_);
@@ -165,6 +168,7 @@ class Warmth {
     uint64_t at = 0;  // its position
     std::string name;
     NamedCompilers compilers;
+    bool is_known_refusal = false;
   };
 
   static std::string WithReason(const std::string& name, const absl::Status& why) {
@@ -180,6 +184,8 @@ class Warmth {
       missing_names_.Add(asked.at, asked.name);
     } else if (has_no_toolchain) {
       missing_names_.Add(asked.at, WithReason(asked.name, answer));
+    } else if (asked.is_known_refusal && IsCompilersVerdict(answer)) {
+      ++refused_;
     } else if (!answer.ok()) {
       Fail(asked.at, asked.name, answer);
     }
@@ -202,6 +208,7 @@ class Warmth {
   std::vector<bool> is_missing_;  // by position
   uint64_t missing_ = 0;
   FirstNames missing_names_;
+  uint64_t refused_ = 0;  // as when they were recorded
   uint64_t failed_ = 0;
   FirstNames failed_names_;
   bool was_asked_ = false;  // for everything

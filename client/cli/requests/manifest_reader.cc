@@ -93,6 +93,8 @@ std::optional<NamedRequest> ManifestReader::Next() {
   named.recorded.compile_micros = index_->compile_micros(number);
   named.recorded.same_ir_targets.assign(entry.same_ir_targets().begin(),
                                         entry.same_ir_targets().end());
+  // Another recording of the same request may have compiled it.
+  named.recorded.is_refused = entry.refused() && named.recorded.compile_micros == 0;
   return named;
 }
 

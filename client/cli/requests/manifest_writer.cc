@@ -61,6 +61,7 @@ absl::Status ManifestWriter::Add(const NamedRequest& named) {
   for (const std::string& target : named.recorded.same_ir_targets) {
     entry.add_same_ir_targets(target);
   }
+  entry.set_refused(named.recorded.is_refused);
   page_bytes_ += entry.ByteSizeLong();
   const bool is_full = page_.requests_size() >= limits::kManifestPageRequestsMax ||
                        page_bytes_ >= limits::kManifestPageBytes;

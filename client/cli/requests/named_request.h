@@ -19,6 +19,10 @@ struct Recorded {
   std::vector<std::string> same_ir_targets;
   // The version of the job's Triton; "": not known.
   std::string triton = "";
+  // The compiler refused the request, and no compile of it is known.
+  bool is_refused = false;
+  // The request is for another target than the recorded one.
+  bool is_retargeted = false;
 };
 
 // One request with its name. `request` says why a request cannot be read.

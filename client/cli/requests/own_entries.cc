@@ -32,6 +32,15 @@ std::optional<v1::OwnEntry> ParseLine(std::string_view line) {
 
 bool IsOwnEntryLine(std::string_view line) { return line.starts_with(kEntryLineBegin); }
 
+std::string OwnEntryLine(const v1::OwnEntry& entry) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // A message without Any always has a JSON form.
+  (void)google::protobuf::util::MessageToJsonString(entry, &json, options);
+  return fmt::format("{} {}}}", kEntryLineBegin, json);
+}
+
 absl::Status ForEachOwnEntry(const std::string& path,
                              const std::function<absl::Status(const v1::OwnEntry&)>& visit) {
   if (ManifestReader::IsManifest(path)) {

@@ -17,6 +17,9 @@ namespace kiln::cli {
 // Whether a line of a file of requests is such an entry, and no request.
 [[nodiscard]] bool IsOwnEntryLine(std::string_view line);
 
+// A line that ForEachOwnEntry reads again, without its end.
+[[nodiscard]] std::string OwnEntryLine(const v1::OwnEntry& entry);
+
 // Every entry of a manifest of either form. Passes over lines that cannot be read; the first error
 // of `visit` ends it. Holds one line or one page. DATA_LOSS: a page is damaged.
 [[nodiscard]] absl::Status ForEachOwnEntry(

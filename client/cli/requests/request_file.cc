@@ -35,8 +35,8 @@ std::optional<std::string> StringIn(const Json& json, const char* name) {
 constexpr char kOriginField[] = "manifest";
 constexpr char kRecordedField[] = "recorded";
 
-// {"count": 3, "compile_micros": 81000, "same_ir_targets": ["cuda:90"]}. Fields of another form, or
-// unknown ones, are passed over.
+// {"count": 3, "compile_micros": 81000, "same_ir_targets": ["cuda:90"], "refused": true}. Fields of
+// another form, or unknown ones, are passed over.
 Recorded RecordedIn(const Json& line) {
   Recorded recorded;
   if (!line.contains(kRecordedField) || !line.at(kRecordedField).is_object()) return recorded;
@@ -49,6 +49,7 @@ Recorded RecordedIn(const Json& line) {
   for (const Json& target : json.value("same_ir_targets", Json::array())) {
     if (target.is_string()) recorded.same_ir_targets.push_back(target);
   }
+  recorded.is_refused = json.contains("refused") && json.at("refused") == true;
   return recorded;
 }
 
@@ -185,6 +186,7 @@ std::string RequestLine(const NamedRequest& named) {
   line[kRecordedField] = {{"count", named.recorded.count},
                           {"compile_micros", named.recorded.compile_micros},
                           {"same_ir_targets", named.recorded.same_ir_targets}};
+  if (named.recorded.is_refused) line[kRecordedField]["refused"] = true;
   return Dump(line);
 }
 

@@ -24,10 +24,11 @@ _LOCK_SECONDS_MAX = 5.0
 
 class Recording(NamedTuple):
     """A request, and what is known of it. same_ir_targets: the targets for which Triton makes the same IR; empty: not known.
-    compile_seconds: 0: not known."""
+    compile_seconds: 0: not known. is_refused: the compiler refused it."""
     request: CompileRequest
     same_ir_targets: Sequence[str] = ()
     compile_seconds: float = 0.0
+    is_refused: bool = False
 
 
 class Manifest:
@@ -115,7 +116,8 @@ def manifest_line(recording: Recording) -> bytes:
     """One request, source included."""
     request = recording.request
     fields: Dict[str, Any] = {name: getattr(request, name) for name in ("name", "source", "kind", "target", "options", "toolchain", "ptxas")}
-    recorded = {"same_ir_targets": list(recording.same_ir_targets), "compile_micros": round(recording.compile_seconds * 1e6)}
+    recorded = {"same_ir_targets": list(recording.same_ir_targets), "compile_micros": round(recording.compile_seconds * 1e6),
+                "refused": recording.is_refused}
     fields["recorded"] = {name: value for name, value in recorded.items() if value}
     return _line({name: value for name, value in fields.items() if value})
 

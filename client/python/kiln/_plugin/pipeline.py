@@ -116,7 +116,7 @@ class Pipeline:
             groups(self._settings).note(triton_hash, artifact)
         except Exception as error:  # the job goes on, whatever it is
             if recording is not None:
-                self._record(recording)
+                self._record(recording._replace(is_refused=isinstance(error, Failed)))
             reraise_from_handler(error)
             if autotune_prefetch.is_ahead():
                 self._note_declined_ahead(triton_hash, error, started)
