@@ -1,6 +1,9 @@
 #include "client/rpc/client.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 #include <utility>
@@ -69,19 +72,29 @@ std::string JobOf(const ConnectOptions& options) {
   return IsValidUtf8(job) && job.size() <= limits::kNameBytesMax ? job : "";
 }
 
+// Counts the forks between the program's start and this process.
+std::atomic<uint64_t> forks = 0;
+
+uint64_t Forks() {
+  [[maybe_unused]] static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
+  return forks;
+}
+
 }  // namespace
 
 // What the calls share. Thread-safe.
 class Client::Core {
  public:
-  Core(std::unique_ptr<Connection> open, const ConnectOptions& options)
-      : connection(std::move(open)),
-        verified(options.verified_bytes_max),
-        hot(options.hot_directory.empty() ? InSocketFolder(connection->socket_path(), "hot")
-                                          : options.hot_directory,
-            options.server_uid),
-        job(JobOf(options)),
-        reads_hot_(options.reads_hot_directory) {}
+  // REQUIRES: the options have the path of the socket.
+  explicit Core(const ConnectOptions& located)
+      : setup(located),
+        connection(std::make_unique<Connection>(located)),
+        verified(located.verified_bytes_max),
+        hot(located.hot_directory.empty() ? InSocketFolder(located.socket_path, "hot")
+                                          : located.hot_directory,
+            located.server_uid),
+        job(JobOf(located)) {}
   ~Core() { TellOf(uses_.TakeAll()); }
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -111,7 +124,7 @@ class Client::Core {
   // From the hot directory, or RESOURCE_EXHAUSTED; nothing where the daemon must be asked.
   std::optional<RequestWindow::Answer> AnswerHere(const v1::CompileRequest& request) {
     if (absl::Status status = CheckSize(request); !status.ok()) return status;
-    if (!reads_hot_) return std::nullopt;
+    if (!setup.reads_hot_directory) return std::nullopt;
     absl::StatusOr<v1::CompileResponse> found = FindHotAnswer(hot, verified, request);
     if (!found.ok()) return std::nullopt;
     const bool is_ahead = request.priority() >= v1::PRIORITY_WARM;
@@ -144,6 +157,10 @@ class Client::Core {
     return std::exchange(not_leased_, {});
   }
 
+  bool HasPublished() const { return setup.reads_hot_directory && hot.Toolchains().ok(); }
+
+  const ConnectOptions setup;
+  const uint64_t made_after_forks = Forks();
   const std::unique_ptr<Connection> connection;
   VerifiedContents verified;
   const HotReader hot;
@@ -153,11 +170,10 @@ class Client::Core {
   // A warm can wait: what the daemon does not hear of, it may evict.
   static constexpr std::chrono::milliseconds kLeaseBudget = std::chrono::seconds(2);
 
-  // The daemon may lose what it is told, so this does not repeat, and connects for a warm alone.
+  // The daemon may lose what it is told, so this does not repeat.
   void TellOf(const v1::NoteUsesRequest& request) {
     if (request.keys().empty()) return;
-    const auto stubs =
-        request.is_warm() ? connection->Get().value_or(nullptr) : connection->Present();
+    const auto stubs = connection->Get().value_or(nullptr);
     if (stubs == nullptr) return;
     v1::NoteUsesResponse response;
     const auto budget = request.is_warm() ? kLeaseBudget : limits::kUnreportedUsesBudget;
@@ -181,30 +197,44 @@ class Client::Core {
     return absl::OkStatus();
   }
 
-  const bool reads_hot_;
   UnreportedUses uses_;
   Mutex mutex_;
   std::vector<std::string> not_leased_ KILN_GUARDED_BY(mutex_);  // keys
 };
 
-Client::Client(std::unique_ptr<Core> core) : core_(std::move(core)) {}
-Client::~Client() = default;
+Client::Client(std::unique_ptr<Core> core) : core_(core.release()) {}
+
+Client::~Client() {
+  if (Core* const here = core_; here->made_after_forks == forks) delete here;
+}
+
+Client::Core& Client::core() const {
+  Core* here = core_;
+  if (here->made_after_forks == forks) return *here;
+  // What another thread held at the fork stays held, so the parent's is left as it is.
+  auto anew = std::make_unique<Core>(here->setup);
+  return core_.compare_exchange_strong(here, anew.get()) ? *anew.release() : *here;
+}
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& options) {
-  KILN_ASSIGN_OR_RETURN(auto connection, Connection::Open(options, kServiceSocket));
-  return std::unique_ptr<Client>(
-      new Client(std::make_unique<Core>(std::move(connection), options)));
+  KILN_ASSIGN_OR_RETURN(const auto located, Connection::Locate(options, kServiceSocket));
+  auto core = std::make_unique<Core>(located);
+  const absl::Status reached = core->connection->Reach();
+  const bool is_absent = absl::IsUnavailable(reached) && !IsWedgedStatus(reached);
+  const bool may_be_absent = !options.needs_daemon && core->HasPublished();
+  if (!reached.ok() && !(is_absent && may_be_absent)) return reached;
+  return std::unique_ptr<Client>(new Client(std::move(core)));
 }
 
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
                                                     const CallOptions& options) {
-  if (auto answer = core_->AnswerHere(request)) return *std::move(answer);
-  if (request.job().empty() && !core_->job.empty()) {
+  if (auto answer = core().AnswerHere(request)) return *std::move(answer);
+  if (request.job().empty() && !core().job.empty()) {
     v1::CompileRequest named = request;
-    named.set_job(core_->job);
-    return core_->Compile(named, options);
+    named.set_job(core().job);
+    return core().Compile(named, options);
   }
-  return core_->Compile(request, options);
+  return core().Compile(request, options);
 }
 
 size_t InFlightDefault() {
@@ -215,17 +245,17 @@ size_t InFlightDefault() {
 
 absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& answer,
                                  const ManyOptions& options) {
-  Connection& connection = *core_->connection;
+  Connection& connection = *core().connection;
   const RequestSource named = [&](v1::CompileRequest& request) {
     const bool is_taken = next(request);
-    if (is_taken && request.job().empty()) request.set_job(core_->job);
+    if (is_taken && request.job().empty()) request.set_job(core().job);
     return is_taken;
   };
   RequestWindow window(
-      named, answer, [this](const auto& request) { return core_->AnswerHere(request); }, options,
+      named, answer, [this](const auto& request) { return core().AnswerHere(request); }, options,
       connection.retry());
   const AnswerCompletion complete = [&](v1::CompileResponse& response) {
-    return core_->Complete(response, options.call);
+    return core().Complete(response, options.call);
   };
   Backoff backoff(connection.retry());
   uint64_t answers_before = 0;
@@ -256,7 +286,7 @@ absl::StatusOr<std::vector<v1::LookupResponse::Entry>> Client::Lookup(
     v1::LookupRequest request;
     for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
     KILN_ASSIGN_OR_RETURN(v1::LookupResponse response,
-                          core_->Call(&KernelStub::PrepareAsyncLookup, request, options));
+                          core().Call(&KernelStub::PrepareAsyncLookup, request, options));
     if (static_cast<size_t>(response.entries_size()) != end - begin) {
       return Internal("the daemon answered {} keys out of {}", response.entries_size(),
                       end - begin);
@@ -272,12 +302,12 @@ absl::StatusOr<v1::NearestResponse> Client::Nearest(const v1::CompileRequest& re
   KILN_RETURN_IF_ERROR(CheckSize(request));
   v1::NearestRequest asked;
   *asked.mutable_request() = request;
-  return core_->Call(&KernelStub::PrepareAsyncNearest, asked, options);
+  return core().Call(&KernelStub::PrepareAsyncNearest, asked, options);
 }
 
 absl::StatusOr<std::string> Client::Fetch(std::string_view digest, const CallOptions& options) {
   KILN_ASSIGN_OR_RETURN(const Digest name, Digest::FromBytes(digest));
-  return core_->Fetch(name, options);
+  return core().Fetch(name, options);
 }
 
 absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::string>& keys,
@@ -291,7 +321,7 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
     request.set_tunings(kind == OwnEntries::kTunings);
     for (size_t i = answered; i < end; ++i) request.add_keys(keys[i]);
     KILN_ASSIGN_OR_RETURN(v1::GetOwnResponse response,
-                          core_->Call(&KernelStub::PrepareAsyncGetOwn, request, options));
+                          core().Call(&KernelStub::PrepareAsyncGetOwn, request, options));
     // What found no room in the answer is the end of what was asked for.
     const auto left = static_cast<size_t>(response.unanswered_keys_size());
     if (left >= end - answered) return Internal("the daemon answered none of {} keys", left);
@@ -299,7 +329,7 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
     for (v1::OwnEntry& entry : *response.mutable_entries()) {
       for (const v1::OwnFile& file : entry.files()) {
         KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(file.digest()));
-        if (!core_->verified.Matches(digest, file.content())) return WrongBytes(digest);
+        if (!core().verified.Matches(digest, file.content())) return WrongBytes(digest);
       }
       entries.push_back(std::move(entry));
     }
@@ -313,7 +343,7 @@ absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const Call
   request.set_tunings(kind == OwnEntries::kTunings);
   request.mutable_entries()->Assign(entries.begin(), entries.end());
   KILN_RETURN_IF_ERROR(CheckSize(request));
-  return core_->Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
+  return core().Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
 }
 
 absl::StatusOr<uint64_t> Client::NoteWarmed(const std::vector<std::string>& keys,
@@ -325,28 +355,28 @@ absl::StatusOr<uint64_t> Client::NoteWarmed(const std::vector<std::string>& keys
     request.set_is_warm(true);
     for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
     v1::ToldHits& told = *request.add_hits();
-    told.set_job(job.empty() ? core_->job : job);
+    told.set_job(job.empty() ? core().job : job);
     told.set_place(v1::ToldHits::HOT);
     told.set_count(end - begin);
     KILN_ASSIGN_OR_RETURN(const auto response,
-                          core_->Call(&KernelStub::PrepareAsyncNoteUses, request, options));
+                          core().Call(&KernelStub::PrepareAsyncNoteUses, request, options));
     not_leased += static_cast<uint64_t>(response.not_leased_size());
   }
   return not_leased;
 }
 
-std::vector<std::string> Client::TakeNotLeased() { return core_->TakeNotLeased(); }
+std::vector<std::string> Client::TakeNotLeased() { return core().TakeNotLeased(); }
 
 absl::StatusOr<v1::ListToolchainsResponse> Client::ListToolchains(const CallOptions& options) {
-  return core_->Call(&KernelStub::PrepareAsyncListToolchains, v1::ListToolchainsRequest(), options);
+  return core().Call(&KernelStub::PrepareAsyncListToolchains, v1::ListToolchainsRequest(), options);
 }
 
 absl::StatusOr<HotArtifact> Client::FindHot(std::string_view key) const {
   KILN_ASSIGN_OR_RETURN(const Digest name, Digest::FromBytes(key));
-  return core_->hot.Find(name);
+  return core().hot.Find(name);
 }
 
-const std::string& Client::socket_path() const { return core_->connection->socket_path(); }
-const std::string& Client::hot_directory() const { return core_->hot.path(); }
+const std::string& Client::socket_path() const { return core().connection->socket_path(); }
+const std::string& Client::hot_directory() const { return core().hot.path(); }
 
 }  // namespace kiln

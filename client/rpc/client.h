@@ -22,6 +22,7 @@
 #include <absl/status/statusor.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -57,6 +58,8 @@ struct ConnectOptions {
   std::string hot_directory;
   // Whether Compile and CompileMany look there first.
   bool reads_hot_directory = true;
+  // Whether Connect fails where there is no daemon, even if the hot directory can be read.
+  bool needs_daemon = false;
   // A uid that may run the daemon, besides root and the caller's own.
   std::optional<uid_t> server_uid;
   // Requests that name no job are of this one. Empty: $KILN_JOB, or $SLURM_JOB_ID.
@@ -119,12 +122,14 @@ class HotArtifact {
   std::string_view digest_;
 };
 
-// A connection to one daemon. Connects again by itself. Thread-safe; every method but FindHot
-// blocks. Do not use it in a forked child: connect there anew.
+// A connection to one daemon. Connects again by itself, also in a forked child. What other threads
+// of the parent were doing in it ends with them. Thread-safe; every method but FindHot blocks.
 class Client {
  public:
-  // Finds the socket, connects, checks who serves it, and asks for a sign of life. UNAVAILABLE:
-  // no daemon. PERMISSION_DENIED: the socket refuses us, or an untrusted user serves it.
+  // Finds the socket, connects, checks who serves it, and asks for a sign of life. OK without a
+  // daemon where its hot directory can be read: hits need none, and other calls connect once there
+  // is one. UNAVAILABLE: no daemon. PERMISSION_DENIED: the socket refuses us, or an untrusted user
+  // serves it.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const ConnectOptions& options = {});
   ~Client();
@@ -207,7 +212,9 @@ class Client {
  private:
   class Core;
   explicit Client(std::unique_ptr<Core> core);
-  std::unique_ptr<Core> core_;
+  Core& core() const;
+
+  mutable std::atomic<Core*> core_;  // the parent's in a child that has not used it yet
 };
 
 // Whether the compiler itself refused the source, so that a local compile would end the same way.

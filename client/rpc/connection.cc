@@ -29,17 +29,26 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ConnectOptions&
 
 }  // namespace
 
+absl::StatusOr<ConnectOptions> Connection::Locate(const ConnectOptions& options,
+                                                  std::string_view socket_file) {
+  ConnectOptions located = options;
+  KILN_ASSIGN_OR_RETURN(
+      located.socket_path,
+      FindSocket(options.socket_path, options.root, socket_file, SocketSurroundings::OfProcess()));
+  return located;
+}
+
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectOptions& options,
                                                              std::string_view socket_file) {
-  ConnectOptions found = options;
-  KILN_ASSIGN_OR_RETURN(
-      found.socket_path,
-      FindSocket(options.socket_path, options.root, socket_file, SocketSurroundings::OfProcess()));
-  std::unique_ptr<Connection> connection(new Connection(std::move(found)));
-  // Does not repeat: the caller wants to know now.
-  KILN_ASSIGN_OR_RETURN(const auto stubs, connection->Get());
-  if (!ShowsLife(*stubs->kernels, options.answer_budget)) return WedgedStatus();
+  KILN_ASSIGN_OR_RETURN(ConnectOptions located, Locate(options, socket_file));
+  auto connection = std::make_unique<Connection>(std::move(located));
+  KILN_RETURN_IF_ERROR(connection->Reach());
   return connection;
+}
+
+absl::Status Connection::Reach() {
+  KILN_ASSIGN_OR_RETURN(const auto stubs, Get());
+  return ShowsLife(*stubs->kernels, options_.answer_budget) ? absl::OkStatus() : WedgedStatus();
 }
 
 absl::StatusOr<std::shared_ptr<Connection::Stubs>> Connection::Get() {
@@ -49,6 +58,7 @@ absl::StatusOr<std::shared_ptr<Connection::Stubs>> Connection::Get() {
     stubs_ = std::make_shared<Stubs>(Stubs{v1::KernelService::NewStub(channel),
                                            admin::v1::AdminService::NewStub(channel),
                                            admin::v1::OwnService::NewStub(channel)});
+    away_until_ = {};
   }
   return stubs_;
 }
@@ -66,12 +76,26 @@ absl::StatusOr<UniqueFd> Connection::DialAnother() const {
 absl::Status Connection::Repeatedly(const CallOptions& options,
                                     const std::function<absl::Status(Stubs&)>& attempt) {
   Backoff backoff(options_.retry);
+  const bool is_away = IsAway();
   while (true) {
     const auto stubs = Get();
     const absl::Status status = stubs.ok() ? attempt(**stubs) : stubs.status();
     if (stubs.ok() && absl::IsUnavailable(status)) Drop(*stubs);
-    if (!WaitBeforeRepeating(status, backoff, options.deadline)) return status;
+    if (is_away && !stubs.ok()) return status;
+    if (WaitBeforeRepeating(status, backoff, options.deadline)) continue;
+    if (absl::IsUnavailable(stubs.status())) SetAway();
+    return status;
   }
+}
+
+bool Connection::IsAway() {
+  const MutexLock lock(mutex_);
+  return std::chrono::steady_clock::now() < away_until_;
+}
+
+void Connection::SetAway() {
+  const MutexLock lock(mutex_);
+  away_until_ = std::chrono::steady_clock::now() + kAwayTime;
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // A daemon, found on its socket and connected to again whenever the connection breaks.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,18 +27,24 @@ class Connection {
     std::unique_ptr<admin::v1::OwnService::Stub> own;
   };
 
-  // Finds the socket, which `socket_file` names in its directory, connects, and asks for a sign of
-  // life. Errors as Client::Connect.
+  // The options with the path of the socket, which `socket_file` names in its directory. Errors as
+  // Client::Connect.
+  [[nodiscard]] static absl::StatusOr<ConnectOptions> Locate(const ConnectOptions& options,
+                                                             std::string_view socket_file);
+
+  // Locates the socket and connects now. Errors as Client::Connect.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Connection>> Open(
       const ConnectOptions& options, std::string_view socket_file);
 
+  // Connects with the first call. REQUIRES: the options have the path of the socket.
+  explicit Connection(ConnectOptions options) : options_(std::move(options)) {}
+
+  // Connects now, and asks for a sign of life. Errors as Client::Connect. Does not repeat: the
+  // caller wants to know now.
+  [[nodiscard]] absl::Status Reach();
+
   // The present stubs, or new ones where there are none. Errors as in Dial.
   [[nodiscard]] absl::StatusOr<std::shared_ptr<Stubs>> Get();
-  // The present stubs; null where there are none.
-  std::shared_ptr<Stubs> Present() {
-    const MutexLock lock(mutex_);
-    return stubs_;
-  }
   // `broken` failed with UNAVAILABLE; other threads may have replaced them already.
   void Drop(const std::shared_ptr<Stubs>& broken);
 
@@ -69,11 +76,16 @@ class Connection {
   const std::string& socket_path() const { return options_.socket_path; }
 
  private:
-  explicit Connection(ConnectOptions options) : options_(std::move(options)) {}
+  // After so many attempts in vain, calls make one attempt each for a while.
+  static constexpr std::chrono::seconds kAwayTime{3};
 
-  const ConnectOptions options_;  // its socket_path is where the socket was found
+  bool IsAway();
+  void SetAway();
+
+  const ConnectOptions options_;
   Mutex mutex_;
   std::shared_ptr<Stubs> stubs_ KILN_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point away_until_ KILN_GUARDED_BY(mutex_){};
 };
 
 }  // namespace kiln

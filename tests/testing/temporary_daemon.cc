@@ -76,6 +76,7 @@ void TemporaryDaemon::Start() {
   Spawn();
   const auto give_up = std::chrono::steady_clock::now() + kStartTime;
   ConnectOptions options;
+  options.needs_daemon = true;
   options.root = root_;
   while (!Client::Connect(options).ok()) {
     if (waitpid(pid_, nullptr, WNOHANG) == pid_) {

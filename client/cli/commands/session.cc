@@ -73,6 +73,7 @@ ConnectOptions Session::Options(std::string socket_path) const {
   connect.answer_budget = kAnswerBudget;
   connect.retry.attempts_max = kAttemptsMax;
   connect.retry.backoff_max = kBackoffMax;
+  connect.needs_daemon = true;
   return connect;
 }
 

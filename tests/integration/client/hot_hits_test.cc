@@ -1,6 +1,11 @@
 // libkiln and a real daemon: hits are read in the hot directory.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <functional>
+#include <thread>
 #include <utility>
 
 #include "client/rpc/admin_client.h"
@@ -103,6 +108,55 @@ TEST_F(HotHitsTest, AClientOutlivesItsDaemonWhereItHits) {
   daemon_.Start();
   // The new daemon empties the directory and fills it again.
   EXPECT_EQ(Compile(*client).outcome(), v1::OUTCOME_HIT);
+}
+
+TEST_F(HotHitsTest, AClientOfNoDaemonHitsAndConnectsOnceThereIsOne) {
+  Compile(*daemon_.Connect());
+  daemon_.Kill();
+  ConnectOptions needing;
+  needing.root = daemon_.root();
+  needing.needs_daemon = true;
+  EXPECT_TRUE(absl::IsUnavailable(Client::Connect(needing).status()));
+
+  const auto client = daemon_.Connect();
+  EXPECT_EQ(Compile(*client).outcome(), v1::OUTCOME_HIT);
+  EXPECT_TRUE(absl::IsUnavailable(client->Compile(SimpleKernel(1)).status()));
+  daemon_.Start();
+  EXPECT_EQ(Compile(*client, 1).outcome(), v1::OUTCOME_COMPILED);
+}
+
+// What the child says in its exit status.
+int InChild(const std::function<bool()>& is_right) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(is_right() ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST_F(HotHitsTest, AForkedChildUsesItsParentsClientWhileThreadsUseItToo) {
+  const auto client = daemon_.Connect();
+  Compile(*client);
+  std::atomic<bool> is_over = false;
+  std::thread user([&] {
+    while (!is_over) Compile(*client);
+  });
+  for (int round = 1; round <= 10; ++round) {
+    EXPECT_EQ(InChild([&] {
+                const auto hit = client->Compile(SimpleKernel(0));
+                const auto compiled = client->Compile(SimpleKernel(round));
+                return hit.ok() && hit->outcome() == v1::OUTCOME_HIT && compiled.ok() &&
+                       compiled->outcome() == v1::OUTCOME_COMPILED;
+              }),
+              0)
+        << round;
+    EXPECT_EQ(Compile(*client, round).outcome(), v1::OUTCOME_HIT);
+  }
+  is_over = true;
+  user.join();
 }
 
 }  // namespace
