@@ -75,9 +75,18 @@ def test_where_nothing_can_launch_the_error_says_why_of_each(other_jax):
     ("lowered_call(kernels.copy, X, BLOCK=64, platform='rocm', capability='gfx942')", "jaxlib has no such target for rocm"),
     ("lowered_call(kernels.typed, 3, 0.5, 2.0, flag=True)", "it has no i8 values"),
     ("lowered_call(kernels.copy, X, BLOCK=64, grid=0)", "it cannot launch an empty grid"),
+    ("lowered_call(kernels.add, X, X, n=4, BLOCK=4, out=[X, X], input_output_aliases={0: 0})", "it can leave out the last outputs alone"),
 ])
 def test_jaxlibs_targets_are_not_given_what_they_cannot_express(without_own, call, obstacle):
     assert f"not {BUILTIN}: {obstacle}" in without_own.error(call)
+
+
+def test_ours_leaves_out_two_outputs_and_jaxlibs_all_that_come_last(jax, without_own):
+    call = "lowered_call(kernels.add, X, X, X, n=256, BLOCK=256, out=[X, X, X], input_output_aliases={0: 0, 1: 1, 2: 2})"
+    assert "not kiln_launch: it cannot leave out so many outputs" in jax.error(call)
+    made = without_own.value(call)
+    assert made["target"] == BUILTIN and made["aliases"] == {"0": 0, "1": 1, "2": 2}
+    assert without_own.value(f"message({made['opaque']!r})")["parameters"] == [["array", 0, 16]] * 3 + [["i32", 256]]
 
 
 @pytest.mark.slow

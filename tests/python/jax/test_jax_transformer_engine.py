@@ -6,6 +6,7 @@ from test_jax_runs import HANDLER, started
 
 SORT = "te.primitive('sort_chunks', grid=(16, 1), BLOCK=64)"
 PERMUTE = "te.primitive('permute', grid=16, aliases={2: 0}, BLOCK=64)"
+NUMBERED = "te.primitive('number_rows', grid=(1,), aliases={0: 0, 1: 1}, BLOCK=16)"
 TUNED = "te.primitive('tuned_chunks', grid=lambda meta: (16, triton.cdiv(meta['hidden'], meta['BLOCK'])))"
 ARRAYS = "jnp.ones((16, 48)), jnp.arange(16)"
 
@@ -41,6 +42,17 @@ def test_an_output_that_the_caller_has_zeroed_is_aliased(engine):
     engine.value("kiln.jax.use_for('transformer_engine')")
     call, = engine.value(f"calls({PERMUTE}, {ARRAYS}, jnp.zeros((16, 48)))")
     assert call["aliases"] == {"2": 0} and call["parameters"] == "aaaa4" and call["zeroed"] == "0"
+
+
+@pytest.mark.slow
+def test_an_output_for_which_the_kernel_has_no_parameter_is_written_in_its_inputs_buffer(running):
+    with running("job") as job:
+        began(job).value(f"names.update(numbered={NUMBERED}, rows=jnp.arange(16), sums=jnp.array([100]))")
+        call, = job.value("calls(numbered, rows, sums)")
+        assert call["parameters"] == "aa4" and call["aliases"] == {"0": 0, "1": 1} and len(call["results"]) == 2
+        for program in ("numbered", "jax.jit(numbered)", "jax.jit(numbered, donate_argnums=(0, 1))"):
+            assert job.value(f"[one[:2].tolist() for one in ({program})(rows + 0, sums + 0)]") == [[100, 101], [120]]
+            assert job.value("[rows[:2].tolist(), sums.tolist()]") == [[0, 1], [100]]
 
 
 @pytest.mark.slow

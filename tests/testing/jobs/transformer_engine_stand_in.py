@@ -48,20 +48,35 @@ def permute(x, rows, zeroed, out, stride, hidden: tl.constexpr, BLOCK: tl.conste
         tl.store(out + to * stride + place, tl.load(x + row * stride + place, place < hidden), place < hidden)
 
 
+@triton.jit
+def number_rows(rows, sums, count, BLOCK: tl.constexpr):
+    """In place: the kernel has no parameters for its outputs, which share the buffers of both arrays."""
+    place = tl.arange(0, BLOCK)
+    found = tl.load(rows + place, place < count, 0)
+    tl.store(rows + place, found + tl.load(sums), place < count)
+    tl.store(sums, tl.sum(found))
+
+
 tuned_chunks = triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["hidden"])(
     triton.jit(sort_chunks.fn, repr=lambda given: f"sort_chunks_{given.constants['BLOCK']}"))
 
 
+def shape_of(array):
+    return jax.core.ShapedArray(array.shape, array.dtype)
+
+
 def primitive(kernel, grid, aliases=None, **more):
-    """A function of arrays. The output has the shape of the first."""
+    """A function of arrays. The output has the shape of the first; number_rows has an output for each array."""
     made = Primitive(f"stand_in_{kernel}")
-    made.def_abstract_eval(lambda x, *_: jax.core.ShapedArray(x.shape, x.dtype))
+    made.multiple_results = kernel == "number_rows"
+    made.def_abstract_eval(lambda x, *others: [shape_of(x), *map(shape_of, others)] if made.multiple_results else shape_of(x))
 
     def lowering(ctx, *arrays):
-        hidden = ctx.avals_in[0].shape[1]
+        length = ctx.avals_in[0].shape[-1]
+        constexprs = {"count": length} if made.multiple_results else {"stride": length, "hidden": length}
         permutation = sys.modules[NAMES[-1]]
         return permutation.triton_call_lowering(ctx, getattr(permutation, kernel), *arrays, grid=grid, input_output_aliases=aliases,
-                                                constexprs={"stride": hidden, "hidden": hidden, **more})
+                                                constexprs={**constexprs, **more})
 
     for platform in ("cuda", "cpu"):
         mlir.register_lowering(made, lowering, platform=platform)
@@ -73,5 +88,5 @@ for name in NAMES:
     sys.modules[name] = types.ModuleType(name)
 for name in NAMES[2:]:  # each has imported it by its name
     sys.modules[name].triton_call_lowering = triton_call_lowering
-for kernel in ("sort_chunks", "permute", "tuned_chunks"):
+for kernel in ("sort_chunks", "permute", "number_rows", "tuned_chunks"):
     setattr(sys.modules[NAMES[-1]], kernel, globals()[kernel])

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
 # JAX's types that Triton has too, by the name that both know.
 _TYPES = frozenset({
@@ -86,12 +86,14 @@ def metaparameter(what: str, given: Any) -> Any:
     return tuple(metaparameter(what, one) for one in given) if type(given) is tuple else value(what, given)
 
 
-def bound(kernel: str, parameters: Sequence[Any], given: Sequence[Any], named: Mapping[str, Any], chosen: Set[str]) -> Dict[str, Any]:
-    """The parameters with what each stands for: `given` (arguments, then outputs) in order for those that are not named.
+def positional(parameters: Sequence[Any], named: Mapping[str, Any], chosen: Set[str]) -> "List[Any]":
+    """Those of the parameters that arguments and outputs stand for. parameters: of inspect.Signature. named: given by keyword. chosen: what
+    heuristics and configurations give."""
+    return [one for one in parameters if one.name not in named and one.name not in chosen]
 
-    parameters: of inspect.Signature. named: given by keyword. chosen: what heuristics and configurations give. TypeError.
-    """
-    order = [one for one in parameters if one.name not in named and one.name not in chosen]
+
+def bound(kernel: str, order: Sequence[Any], given: Sequence[Any]) -> Dict[str, Any]:
+    """The parameters with what each stands for: `given` (arguments, then outputs) in order. order: of positional(). TypeError."""
     needed = [one.name for one in order if one.default is one.empty]
     if len(given) > len(order) or len(given) < len(needed) or any(one.name in needed for one in order[len(given):]):
         names = ", ".join(one.name for one in order)

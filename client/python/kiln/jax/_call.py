@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from kiln.jax._arguments import ArrayArgument, array_argument, bound, is_array, metaparameter, value
+from kiln.jax._arguments import ArrayArgument, array_argument, bound, is_array, metaparameter, positional, value
 from kiln.jax._descriptors import Buffer, DescriptorArgument, TensorDescriptor, base_of, blocks_of, descriptor_argument
 from kiln.jax._kernels import Kernel, kernel_of
 from kiln.jax._outputs import Zeroed, aliases_of, check_contents, grid_of, zeroed_of
@@ -23,7 +23,8 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any, grid: Any, name: str = 
     grid: programs along x, y, z: a number, one to three of them, or a function of the metaparameters.
     num_warps, num_stages, num_ctas: None, or 1 CTA: as the configuration or Triton has it.
     compute_capability: 90, or "gfx942"; None: of the local device number `device`.
-    input_output_aliases: output for a place among the array arguments. Both get a parameter of the kernel, for one buffer.
+    input_output_aliases: output for a place among the array arguments. They share one buffer. A kernel has a parameter for each output
+        of these, or for none.
     zeroed_outputs: places or names of outputs that are set to zeroes before each launch, or a function of the metaparameters.
     serialized_metadata: passed on to JAX's own targets. launch_target: "kiln_launch", "triton_kernel_call_ffi" or
         "triton_kernel_call"; None: KILN_JAX_TARGET, otherwise the first that can launch the kernel.
@@ -58,21 +59,32 @@ def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[A
     results = [_result(f"{title}: output {place}", one) for place, one in enumerate(outputs)]
     arrays = [array for array in (one.base if isinstance(one, TensorDescriptor) else one for one in args) if is_array(array)]
     given = [_argument(f"{title}: argument {place}", one) for place, one in enumerate(args)]
-    named = bound(title, kernel.parameters, [*given, *results], keywords, kernel.chosen_names())
-    order = [name for name, one in named.items() if isinstance(one, Buffer)]
     operands = [base_of(one) for one in given if isinstance(one, Buffer)]
     outputs = [base_of(one) for one in results]
+    joined = aliases_of(title, aliases, operands, outputs)
+    order = positional(kernel.parameters, keywords, kernel.chosen_names())
+    passed = [one for place, one in enumerate(results) if place not in joined.values()]
+    if not len(given) + len(passed) <= len(order) < len(given) + len(results):
+        passed = results
+    named = bound(title, order, [*given, *passed])
+    output_names = _output_names([name for name, one in named.items() if isinstance(one, Buffer)], operands, outputs, joined)
     ways = []
     for variant in kernel.variants(named, keywords):
         shown = {**named, **variant.keywords}
-        ways.append(Way(variant, grid_of(title, grid, shown), zeroed_of(title, zeroed, shown, order[len(operands):]), blocks_of(title, named, shown)))
-    output_names = tuple(order[len(operands):])
-    joined = aliases_of(title, aliases, operands, outputs)
+        ways.append(Way(variant, grid_of(title, grid, shown), zeroed_of(title, zeroed, shown, output_names), blocks_of(title, named, shown)))
     check_contents(title, kernel.tuner, output_names, [way.zeroed for way in ways], set(joined.values()))
     return arrays, Plan(
         kernel=kernel, title=title, arguments=named, operands=tuple(operands), outputs=tuple(outputs), ways=tuple(ways),
         aliases=joined, device=device, capability=capability, launch_target=launch_target,
         metadata=metadata, output_names=output_names)
+
+
+def _output_names(order: Sequence[str], operands: Sequence[Any], outputs: Sequence[Any], aliases: Mapping[int, int]) -> Tuple[str, ...]:
+    """The parameter of each output. The kernel may have none for aliased ones: the input's is theirs. order: of arrays."""
+    if len(order) == len(operands) + len(outputs):
+        return tuple(order[len(operands):])
+    shared, own = {output: order[operand] for operand, output in aliases.items()}, iter(order[len(operands):])
+    return tuple(shared[place] if place in shared else next(own) for place in range(len(outputs)))
 
 
 def _argument(what: str, given: Any) -> Any:

@@ -36,6 +36,9 @@ class Target:
                 return f"it cannot express {what}"
         if launch.descriptors:
             return "it makes no tensor descriptors"
+        unpassed, outputs = launch.plan.unpassed_outputs, len(launch.plan.outputs)
+        if unpassed != tuple(range(outputs - len(unpassed), outputs)):
+            return "it can leave out the last outputs alone"
         if 0 in launch.way.grid:
             return "it cannot launch an empty grid"
         unknown = [kind for _, kind in made.parameters if not kind.startswith("*") and kind not in _SCALARS]

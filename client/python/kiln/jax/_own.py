@@ -14,12 +14,15 @@ name = "kiln_launch"
 LIBRARY_VARIABLE = "KILN_JAX_LIBRARY"
 _FILE = "libkiln_jax.so"
 _BACKENDS = {"cuda": b"cuda", "rocm": b"hip"}
+_SCRATCH = ("global_scratch", "profile_scratch")
 _PLATFORMS = {"cuda": "CUDA", "rocm": "ROCM", "cpu": "cpu"}
 
 
 def obstacle(launch: Launch) -> str:
     if launch.made.metadata.get("tensordesc_meta") and launch.made.target.backend != "cuda":
         return "it makes tensor descriptors for CUDA alone"
+    if len(launch.plan.unpassed_outputs) > sum(not launch.made.number(f"{what}_size") for what in _SCRATCH):
+        return "it cannot leave out so many outputs"
     return _obstacle(launch.platform)
 
 
@@ -86,12 +89,15 @@ def emit(context: Any, operands: Sequence[Any], launch: Launch, decision: str) -
 
 
 def _scratch(launch: Launch, outputs: int) -> "Tuple[List[int], Dict[str, int]]":
-    """Bytes of each scratch, and the result that is each kind; -1: none."""
+    """Bytes of each scratch, and the result that is each kind; -1: none.
+
+    Scratch has no parameter. So the handler is told that an output without one is a scratch that the kernel does not need.
+    """
     programs = math.prod(launch.way.grid) * max(1, launch.made.number("num_ctas"))
     sizes: List[int] = []
-    places = {}
-    for what in ("global_scratch", "profile_scratch"):
+    places, unpassed = {}, iter(launch.plan.unpassed_outputs)
+    for what in _SCRATCH:
         size = programs * launch.made.number(f"{what}_size")
-        places[what] = outputs + len(sizes) if size else -1
+        places[what] = outputs + len(sizes) if size else next(unpassed, -1)
         sizes += [size] if size else []
     return sizes, places

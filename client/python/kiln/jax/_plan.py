@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Mapping, Optional, Tuple
 
 from kiln.jax._arguments import ArrayArgument
+from kiln.jax._descriptors import Buffer
 from kiln.jax._kernels import Kernel, Variant
 from kiln.jax._outputs import Grid
 
@@ -19,8 +20,9 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One call. arguments: by parameter. ways: those among which a tuning decides, in the user's order. chosen: what it has decided,
-    and whence; None: nobody has. Equal plans give equal programs, so JAX builds one."""
+    """One call. arguments: by parameter. output_names: parameters; that of the aliased input for an output that has none of its own. ways:
+    those among which a tuning decides, in the user's order. chosen: what it has decided, and whence; None: nobody has. Equal plans give
+    equal programs, so JAX builds one."""
     kernel: Kernel
     title: str
     arguments: Mapping[str, Any]
@@ -50,6 +52,12 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"kiln.jax.triton_call({self.title})"
+
+    @property
+    def unpassed_outputs(self) -> "Tuple[int, ...]":
+        """Places of those that have no parameter of their own."""
+        arrays = [name for name, one in self.arguments.items() if isinstance(one, Buffer)]
+        return tuple(place for place, name in enumerate(self.output_names) if name in arrays[:len(self.operands)])
 
     def with_choice(self, way: int, source: str) -> "Plan":
         return replace(self, chosen=(way, source))
