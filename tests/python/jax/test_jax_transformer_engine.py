@@ -7,7 +7,7 @@ from test_jax_runs import HANDLER, started
 SORT = "te.primitive('sort_chunks', grid=(16, 1), BLOCK=64)"
 PERMUTE = "te.primitive('permute', grid=16, aliases={2: 0}, BLOCK=64)"
 NUMBERED = "te.primitive('number_rows', grid=(1,), aliases={0: 0, 1: 1}, BLOCK=16)"
-TUNED = "te.primitive('tuned_chunks', grid=lambda meta: (16, triton.cdiv(meta['hidden'], meta['BLOCK'])))"
+TUNED = "te.primitive('tuned_chunks', grid=lambda meta: (16, triton.cdiv(meta['hidden'], meta['BLOCK'])), BLOCK=64)"
 ARRAYS = "jnp.ones((16, 48)), jnp.arange(16)"
 
 

@@ -43,6 +43,10 @@ class Kernel:
                 names.update(config.kwargs)
         return names
 
+    def configured_names(self) -> Set[str]:
+        """What every configuration gives."""
+        return set.intersection(*(set(config.kwargs) for config in self.tuner.configs)) if self.tuner else set()
+
     def variants(self, arguments: Mapping[str, Any], keywords: Mapping[str, Any]) -> "List[Variant]":
         """Those that suit what is given, in the user's order. ValueError if none does."""
         return list(_variants(self.name, self.outer, dict(arguments), dict(keywords), None))

@@ -48,7 +48,9 @@ def _replacement(stock: Callable[..., Any]) -> Callable[..., Any]:
         if not options.keys() <= _DEFAULTS.keys():  # of a later version: it knows what they mean
             return stock(context, kernel_fn, *operands, grid=grid, input_output_aliases=input_output_aliases, constexprs=constexprs, **options)
         kernel = kernel_of(kernel_fn)
-        keywords = _call.keywords_of(constexprs or {}, debug=False, title=kernel.name, **{**_DEFAULTS, **options})
+        # The library names the smallest of their values, too, and theirs win.
+        constants = {name: one for name, one in (constexprs or {}).items() if name not in kernel.configured_names()}
+        keywords = _call.keywords_of(constants, debug=False, title=kernel.name, **{**_DEFAULTS, **options})
         _, plan = _call.plan_of(kernel, kernel.name, context.avals_in, context.avals_out, keywords, grid, (), input_output_aliases, 0, None, None, b"")
         arrays = _arrays_of(context)
         if arrays is not None:
