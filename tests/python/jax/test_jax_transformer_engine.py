@@ -37,6 +37,14 @@ def test_its_own_function_is_replaced_where_it_was_imported(engine):
     assert (call["target"], call["name"], call["grid_x"], call["parameters"]) == ("kiln_launch", "sort_chunks", 16, "aaa4")
 
 
+def test_multiplications_and_additions_are_not_fused_as_in_its_own_path(engine):
+    engine.value("kiln.jax.use_for('transformer_engine')")
+    for program in (SORT, TUNED):
+        engine.value(f"calls({program}, {ARRAYS}) and None")
+    fused = engine.value("[one.metadata['enable_fp_fusion'] for one in __import__('kiln.jax._compiled').jax._compiled._kernels.values()]")
+    assert set(fused) == {False}
+
+
 @pytest.mark.slow
 def test_an_output_that_the_caller_has_zeroed_is_aliased(engine):
     engine.value("kiln.jax.use_for('transformer_engine')")
