@@ -253,7 +253,49 @@ def tuned_ahead():
         return tuning
 
 
+def engine_operations(engine):
+    """A function of its Triton kernels: a permutation of tokens, its inverse with merging, the gradients of that, and a sort of chunks."""
+    tokens, experts, hidden, chunks = 256, 4, 320, 8
+
+    def run(x, routing, probabilities, order):
+        sizes = tokens, experts, 2 * tokens, hidden
+        rows = engine.make_row_id_map(routing, tokens, experts)
+        moved, weights = engine.permute_with_mask_map(x, rows, probabilities, *sizes)
+        merged, _ = engine.unpermute_with_mask_map(moved, rows, probabilities, weights, tokens, experts, hidden)
+        gradients = engine.unpermute_bwd_with_merging_probs(x, rows, moved, probabilities, *sizes)
+        to = engine.make_chunk_sort_map(jnp.full(chunks, tokens // chunks, jnp.int32), order, tokens, chunks)
+        return rows, moved, weights, merged, gradients, engine.sort_chunks_by_map(x, to, None, tokens, hidden, True)
+
+    numbers = np.random.default_rng(1)
+    routing = jnp.asarray(numbers.permuted(np.tile(np.int32([0, 0, 1, 1]), (tokens, 1)), axis=1))
+    small = [jnp.asarray(numbers.integers(-8, 8, (tokens, length)).astype(np.float32)) for length in (hidden, experts)]
+    return run, (small[0], routing, small[1], jnp.asarray(numbers.permutation(chunks).astype(np.int32)))
+
+
 def transformer_engine():
+    try:
+        from transformer_engine.jax.triton_extensions import permutation
+    except ImportError:
+        permutation = None
+
+    @check("Transformer Engine's own Triton kernels, with and without kiln.jax")
+    def _():
+        if permutation is None:
+            return "not run: no Transformer Engine here"
+        run, given = engine_operations(permutation)
+        expected = jax.jit(run)(*given)
+        kiln.jax.use_for("transformer_engine")
+        tuned = kiln.jax.tune(run, *given)
+        program = jax.jit(run).lower(*given).compile()
+        for _ in range(4):
+            close(program(*given), expected)
+        return f"{len(tuned)} kernels are tuned"
+
+    if permutation is None:
+        stand_in_engine()
+
+
+def stand_in_engine():
 
     @check("a kernel that is called as Transformer Engine does is tuned, and captured")
     def _():
