@@ -104,3 +104,5 @@ def test_refuses_the_binary_of_another_architecture(other_jax):
 def test_says_which_output_no_kernel_writes(jax):
     jax.value("lowered_call(kernels.unwritten, X, out=[X, X], BLOCK=64)")
     assert "unwritten: the kernel does not use its output 1 (other)" in jax.log
+    jax.value("lowered_call(kernels.unwritten, X, out=[X, shape(0)], BLOCK=64, name='empty')")
+    assert "empty: the kernel" not in jax.log, "there is nothing to write"
