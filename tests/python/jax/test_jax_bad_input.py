@@ -36,6 +36,7 @@ WRONG = {
     "a hook of a configuration": ("call(kernels.hooked, X, 256, 2.0)", "ValueError", "has a pre_hook"),
     "a hook of the autotuner": ("call(kernels.hooked_outside, X, 256, 2.0)", "ValueError", "its autotuner has a pre_hook"),
     "a hook behind each launch": ("call(kernels.hooked_behind, X, 256, 2.0)", "ValueError", "its autotuner has a post_hook"),
+    "a hook of the function": ("call(kernels.hooked_within, X, 256, 2.0, BLOCK=64)", "ValueError", "scale: it has a pre_run_hook: it runs Python"),
     "a reset of what is no parameter": ("call(kernels.resetting(), X, 256, 2.0)", "ValueError", "reset_to_zero names 'result'"),
     "a metaparameter that no configuration has": ("call(kernels.tuned, X, 256, 2.0, BLOCK=32)", "ValueError", "no configuration of its autotuner has"),
     "an option that no configuration has": ("call(kernels.doubled, X, 256, num_warps=16)", "ValueError", "no configuration of its autotuner has"),

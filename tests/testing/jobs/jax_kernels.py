@@ -152,6 +152,8 @@ modelled = triton.autotune(CONFIGS, key=["n"], prune_configs_by={"perf_model": l
 hooked = triton.autotune([triton.Config({"BLOCK": 64}, pre_hook=lambda args: None)], key=["n"])(scale)
 hooked_outside = triton.autotune(CONFIGS, key=["n"], pre_hook=lambda *_, **__: None)(scale)
 hooked_behind = triton.autotune(CONFIGS, key=["n"], post_hook=lambda *_, **__: None)(scale)
+hooked_within = triton.jit(scale.fn)
+hooked_within.add_pre_run_hook(lambda *_, **__: None)
 summing = triton.autotune(CONFIGS, key=["added"], reset_to_zero=["out"])(count)
 
 

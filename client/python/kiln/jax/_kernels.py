@@ -63,6 +63,8 @@ def kernel_of(given: Any) -> Kernel:
         raise TypeError(f"kernel: a function with triton.jit is called, not {kind}{why}")
     if function.is_gluon():
         raise TypeError(f"kernel: {function.__name__} is a Gluon kernel; Triton's are taken")
+    if function.pre_run_hooks:
+        raise ValueError(f"{function.__name__}: it has a pre_run_hook: {_HOOKED}")
     tuners = [layer for layer in layers if hasattr(layer, "configs")]
     if len(tuners) > 1:
         raise TypeError(f"kernel: {function.__name__} has two autotuners")
