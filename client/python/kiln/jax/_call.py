@@ -91,8 +91,8 @@ def _argument(what: str, given: Any) -> Any:
     if isinstance(given, TensorDescriptor):
         if not is_array(given.base):
             raise TypeError(f"{what}: its descriptor is over {given.base!r}, which is no array")
-        return descriptor_argument(what, given, array_argument(what, given.base.shape, _dtype(given.base)))
-    return array_argument(what, given.shape, _dtype(given)) if is_array(given) else value(what, given)
+        return descriptor_argument(what, given, array_argument(what, given.base.shape, _dtype(what, given.base)))
+    return array_argument(what, given.shape, _dtype(what, given)) if is_array(given) else value(what, given)
 
 
 def _result(what: str, given: Any) -> "ArrayArgument | DescriptorArgument":
@@ -100,11 +100,16 @@ def _result(what: str, given: Any) -> "ArrayArgument | DescriptorArgument":
         return descriptor_argument(what, given, base_of(_result(what, given.base)))
     if not hasattr(given, "shape") or not hasattr(given, "dtype"):
         raise TypeError(f"{what}: out_shape has {given!r}, which has no shape and dtype; give a jax.ShapeDtypeStruct")
-    return array_argument(what, given.shape, _dtype(given))
+    return array_argument(what, given.shape, _dtype(what, given))
 
 
-def _dtype(given: Any) -> Any:
-    """As JAX will have it: without jax_enable_x64 NumPy's 64 bits are 32."""
+def _dtype(what: str, given: Any) -> Any:
+    """As JAX will have it: without jax_enable_x64 NumPy's 64 bits are 32. TypeError for what is no type of numbers."""
     import jax
     import numpy
-    return numpy.dtype(jax.dtypes.canonicalize_dtype(given.dtype))
+    try:
+        return numpy.dtype(jax.dtypes.canonicalize_dtype(given.dtype))
+    except (TypeError, ValueError):
+        is_key = getattr(given.dtype, "type", None) is jax.dtypes.prng_key
+        hint = ": jax.random.key_data gives the numbers of a key" if is_key else ""
+        raise TypeError(f"{what}: Triton has no type {given.dtype}{hint}") from None
