@@ -166,13 +166,16 @@ def counted():
     return {"compiled": now.compiled, "found": sum(now.hits.values()) + now.joined, "local": sum(now.local.values())}
 
 
-def compile_for_another_architecture(number):
-    """Lets Triton answer with kernels for it, which say that they are for the one that was asked for."""
+def compile_for_another_architecture(number, stages=None):
+    """Lets Triton answer with kernels for it, which say that they are for the one that was asked for. stages: these alone are for it."""
     from triton import compiler
-    stock = compiler.compile
+    names["stock_compile"] = stock = names.get("stock_compile", compiler.compile)
 
     def compile(source, target, options):
         made = stock(source, target=type(target)(target.backend, number, target.warp_size))
+        if stages:
+            other, made = made, stock(source, target=target)
+            made.asm.update((stage, other.asm[stage]) for stage in stages)
         made.metadata = made.metadata._replace(target=target)
         return made
 

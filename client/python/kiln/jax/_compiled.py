@@ -8,10 +8,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
+from kiln.jax import _architecture
 from kiln.jax._descriptors import is_descriptor, passed_types
 from kiln.jax._specialization import Specialization
-
-_ARCHITECTURES = {"ptx": re.compile(r"^\.target\s+sm_(\d+)", re.M), "amdgcn": re.compile(r'^\s*\.amdgcn_target\s+"[^"]*--(gfx\w+)', re.M)}
 
 _FUNCTION = re.compile(r"tt\.func public @\w+\((.*)\) attributes")
 _ARGUMENT = re.compile(r"(%[\w$.-]+): ")
@@ -122,7 +121,7 @@ def _compile(wanted: Specialization) -> Compiled:
     metadata, stages = _read(made) if isinstance(made, dict) else (made.metadata._asdict(), made.asm)
     binary = stages["cubin" if metadata["target"].backend == "cuda" else "hsaco"]
     result = Compiled(metadata["name"], bytes(binary), stages.get("ptx", ""), stages.get("ttir", ""), wanted.parameters, metadata)
-    _check_architecture(stages, result)
+    _architecture.check(result.name, result.target.arch, stages, result.binary)
     return result
 
 
@@ -134,11 +133,3 @@ def _read(files: Dict[str, bytes]) -> "Tuple[Dict[str, Any], Dict[str, Any]]":
     metadata = json.loads(contents.pop("json"))
     metadata["target"] = GPUTarget(*(metadata["target"][name] for name in ("backend", "arch", "warp_size")))
     return metadata, {stage: content if stage in ("cubin", "hsaco") else content.decode(encoding()) for stage, content in contents.items()}
-
-
-def _check_architecture(texts: Any, made: Compiled) -> None:
-    for stage, pattern in _ARCHITECTURES.items():
-        found = pattern.search(texts.get(stage, ""))
-        if found and found[1] != str(made.target.arch):
-            raise ValueError(f"{made.name}: it was compiled for {found[1]}, not for {made.target.arch}: clear Triton's cache, and look at the "
-                             "daemon that answers")
