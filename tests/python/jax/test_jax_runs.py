@@ -138,6 +138,19 @@ def test_tune_finds_the_fastest_and_later_programs_have_it(other_daemon, other_j
             assert "not tuned" in job.value(f"[use_stand_in({str(FOLDER)!r}), explain(jax.jit({DOUBLED}).lower(X))][1]")
 
 
+@pytest.mark.slow
+def test_a_node_that_was_warmed_has_the_times_of_the_job_that_was_recorded(daemon, other_daemon, other_jax, tmp_path):
+    path = tmp_path / "manifest.jsonl"
+    with other_jax(folder="recorded", KILN_MODE="record", KILN_MANIFEST=str(path), **HANDLER) as job:
+        assert started(job).value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 3
+    with other_daemon as own:
+        assert own.kiln("warm", path).code == 0
+        with other_jax(root=own.root, folder="warmed", **HANDLER) as job:
+            assert "; tuned: BLOCK: 128" in started(job).value(f"explain(jax.jit({DOUBLED}).lower(X))")
+            assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 0
+            assert job.value("counted()")["compiled"] == 0
+
+
 @pytest.mark.parametrize("kernel, before", [("added", 5.0), ("added_to_zero", 0.0)])
 def test_each_run_finds_the_same_contents_and_the_callers_arrays_stay(running, kernel, before):
     running.value("names.update(sums=X * 0 + 5)")

@@ -181,8 +181,12 @@ def _keep(key: bytes, times: "List[float]") -> None:
         return
     from kiln._plugin.attempt import attempt
     with attempt("to keep the times of a configuration"):
+        from kiln._plugin.manifest import manifest_of
         from kiln._plugin.service import service
-        service(settings).put_own(key, {_FILE: json.dumps(times).encode()}, tunings=True)
+        kept = {_FILE: json.dumps(times).encode()}
+        if (manifest := manifest_of(settings)) is not None:
+            manifest.add_own(key, kept)
+        service(settings).put_own(key, kept, tunings=True)
 
 
 def _keys(plan: Plan, target: Any, device: Any) -> Dict[int, bytes]:
