@@ -34,7 +34,7 @@ def remembered(tmp_path_factory):
 @pytest.fixture(scope="session")
 def make_jax(remembered):
     """Makes a job in a folder, for a daemon's root, with more variables of the environment."""
-    return lambda folder, root, **environment: JaxJob(folder, JAX_VERSIONS[-1], root, **{**remembered, **environment})
+    return lambda folder, root, version=JAX_VERSIONS[-1], **environment: JaxJob(folder, version, root, **{**remembered, **environment})
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import pytest
 
+from places import JAX_VERSIONS
+
 # A call that is wrong, the class of the error, and what it says among other things.
 WRONG = {
     "too few arguments": ("call(kernels.add, X, BLOCK=64)", "TypeError", "add: 2 arguments and outputs, it takes 4"),
@@ -62,6 +64,13 @@ WRONG = {
     "a launch target that is none": ("lowered_call(kernels.copy, X, BLOCK=64, launch_target='kiln')", "ValueError", "no launch target 'kiln'"),
     "a kernel that does not compile": ("lowered_call(kernels.broken, X)", "CompilationError", "arange"),
 }
+
+
+@pytest.fixture(scope="module", params=JAX_VERSIONS)
+def jax(request, daemon, make_jax, tmp_path_factory):
+    """A job with each JAX: most errors come before JAX, and some from it."""
+    with make_jax(tmp_path_factory.mktemp("jax"), daemon.root, request.param) as job:
+        yield job
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -17,6 +17,13 @@ PROGRAMS = {
 }
 
 
+@pytest.fixture(scope="module", params=JAX_VERSIONS)
+def jax(request, daemon, make_jax, tmp_path_factory):
+    """A job with each JAX."""
+    with make_jax(tmp_path_factory.mktemp("jax"), daemon.root, request.param) as job:
+        yield job
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_kernel_may_stand_in(jax, program):
     call, = jax.value(f"calls({PROGRAMS[program]}, X)")

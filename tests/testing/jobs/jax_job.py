@@ -70,7 +70,8 @@ def lowered_call(kernel, *arguments, platform="cuda", **more):
 
 def _config(operation):
     if "mhlo.backend_config" not in operation.attributes:
-        return {}
+        text = operation.attributes["backend_config"].value_bytes  # of an older target
+        return {"opaque": text.hex()} if text else {}
     return {entry.name: entry.attr.value_bytes.hex() if entry.name in _BYTES else entry.attr.value
             for entry in operation.attributes["mhlo.backend_config"]}
 
