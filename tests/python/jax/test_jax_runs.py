@@ -94,6 +94,26 @@ def test_a_gradient_within_shard_map_is_each_devices_own(other_jax, version):
         assert job.value(f"{gradient}[jnp.array([0, 255, 256, 511])].tolist()") == [2.0, 2.0, 60.0, 60.0]
 
 
+@pytest.mark.slow
+def test_a_program_is_serialized_and_runs_in_another_process(other_jax, tmp_path):
+    serialize = "__import__('jax.experimental.serialize_executable').experimental.serialize_executable"
+    pickle, path = "__import__('pickle')", f"__import__('pathlib').Path({str(tmp_path / 'program')!r})"
+    with other_jax(root=None, folder="first", **HANDLER) as job:
+        started(job).value(f"{path}.write_bytes({pickle}.dumps({serialize}.serialize(jax.jit({SCALE}).lower(X).compile())))")
+    with other_jax(root=None, folder="second", **HANDLER) as job:
+        started(job).value("kiln.jax.register('cpu')")
+        loaded = f"{serialize}.deserialize_and_load(*{pickle}.loads({path}.read_bytes()))"
+        assert job.value(f"[first({loaded}(X)), driver.launches(), report().calls]") == [[[0.0, 2.0]], 1, {}]
+
+
+@pytest.mark.slow
+def test_a_pmap_runs_the_kernel_on_each_device(other_jax):
+    with other_jax(root=None, **HANDLER, **DEVICES) as job:
+        started(job)
+        assert job.value(f"jax.pmap({SCALE})(jnp.stack([X, X + 1]))[:, :2].tolist()") == [[0.0, 2.0], [2.0, 4.0]]
+        assert job.value("driver.launches()") == 2
+
+
 def test_calls_outside_jit_look_for_times_once(running):
     running.value("names.update(tuning=__import__('kiln.jax._tuning').jax._tuning, looks=[])")
     running.value("setattr(tuning, '_known', lambda *given, known=tuning._known: [looks.append(1), known(*given)][1])")
