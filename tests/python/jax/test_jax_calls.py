@@ -101,6 +101,10 @@ def test_scratch_is_a_result_of_its_own(jax):
     assert json_of(call)["global_scratch_bytes"] == 128
 
 
+def test_out_type_is_another_name_for_out_shape(jax):
+    assert jax.value("jax.eval_shape(lambda x: triton_call(x, kernel=kernels.copy, out_type=shape(8), grid=1, BLOCK=8), X).shape") == [8]
+
+
 def test_a_result_has_the_tree_of_out_shape(jax):
     assert jax.value("jax.tree.map(lambda one: one.shape, jax.eval_shape(lambda x: call(kernels.add, x, n=8, BLOCK=8, "
                      "out={'a': x, 'b': [shape(8)]}), X), is_leaf=lambda one: hasattr(one, 'shape'))") == {"a": [256], "b": [[8]]}

@@ -9,17 +9,21 @@ from kiln.jax._outputs import Zeroed, aliases_of, check_contents, grid_of, zeroe
 from kiln.jax._plan import Plan, Way
 
 
-def triton_call(*args: Any, kernel: Any, out_shape: Any, grid: Any, name: str = "", num_warps: Optional[int] = None,
+_ABSENT: Any = object()
+
+
+def triton_call(*args: Any, kernel: Any, out_shape: Any = _ABSENT, grid: Any, name: str = "", num_warps: Optional[int] = None,
                 num_stages: Optional[int] = None, num_ctas: int = 1, compute_capability: "int | str | None" = None,
                 enable_fp_fusion: bool = True, input_output_aliases: Optional[Mapping[int, int]] = None, zeroed_outputs: Zeroed = (),
                 device: int = 0, debug: bool = False, serialized_metadata: bytes = b"", launch_target: Optional[str] = None,
-                **metaparams: Any) -> Any:
+                out_type: Any = _ABSENT, **metaparams: Any) -> Any:
     """Calls a Triton kernel: the same call as jax-triton's.
 
     args: arrays, TensorDescriptors over arrays, and values, in the order of the kernel's parameters. The outputs come after them, the metaparameters are given by
         keyword. Integers and floats have the types that Triton gives Python's; 1 and None are constants.
     kernel: a function with triton.jit, and triton.heuristics or triton.autotune around it in any order.
-    out_shape: a jax.ShapeDtypeStruct, an array, a TensorDescriptor over one, or a tree of them. Returns arrays in the same tree.
+    out_shape: a jax.ShapeDtypeStruct, an array, a TensorDescriptor over one, or a tree of them. Returns arrays in the same tree. out_type:
+        another name for it.
     grid: programs along x, y, z: a number, one to three of them, or a function of the metaparameters.
     num_warps, num_stages, num_ctas: None, or 1 CTA: as the configuration or Triton has it.
     compute_capability: 90, or "gfx942"; None: of the local device number `device`.
@@ -37,7 +41,9 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any, grid: Any, name: str = 
     from kiln.jax import _primitive
     made = kernel_of(kernel)
     title = name or made.name
-    outputs, tree = jax.tree_util.tree_flatten(out_shape)
+    if (out_shape is _ABSENT) == (out_type is _ABSENT):
+        raise TypeError(f"{title}: give either out_shape or out_type")
+    outputs, tree = jax.tree_util.tree_flatten(out_type if out_shape is _ABSENT else out_shape)
     arrays, plan = plan_of(made, title, args, outputs, keywords_of(metaparams, num_warps, num_stages, num_ctas, enable_fp_fusion, debug, title),
                          grid, zeroed_outputs, input_output_aliases, device, compute_capability, launch_target, bytes(serialized_metadata))
     return jax.tree_util.tree_unflatten(tree, _primitive.bind(arrays, plan))
@@ -88,10 +94,13 @@ def _output_names(order: Sequence[str], operands: Sequence[Any], outputs: Sequen
 
 
 def _argument(what: str, given: Any) -> Any:
+    import jax
     if isinstance(given, TensorDescriptor):
         if not is_array(given.base):
             raise TypeError(f"{what}: its descriptor is over {given.base!r}, which is no array")
         return descriptor_argument(what, given, array_argument(what, given.base.shape, _dtype(what, given.base)))
+    if isinstance(given, jax.Ref):
+        raise TypeError(f"{what} is a jax.Ref: give its array, with input_output_aliases")
     return array_argument(what, given.shape, _dtype(what, given)) if is_array(given) else value(what, given)
 
 
