@@ -149,6 +149,19 @@ def chain(x, y, calls=CALLS, **more):
     return x
 
 
+_tuned_add = triton.autotune([triton.Config({"BLOCK": block}, num_warps=4) for block in (256, 512, 1024)], key=["n"])(kernels.add_)
+
+
+def tuned_add(x, y):
+    return kernels.call(x, y, x.size, kernel=_tuned_add, out_shape=kernels.shape(x.size), grid=lambda meta: (triton.cdiv(4096, meta["BLOCK"]),))
+
+
+def mixed_chain(x, y):
+    for number in range(CALLS):
+        x = tuned_add(x, y) if number % 4 == 0 else kernels.add(x, y)
+    return x
+
+
 def replay(program, *arguments):
     """Until XLA has a graph for each set of buffers. How many runs that took."""
     for number in range(40):
@@ -160,25 +173,8 @@ def replay(program, *arguments):
 
 
 def captured():
-
-    @check(f"a program of {CALLS} calls: eager, then traced, then replayed")
-    def _():
-        x, y = whole(4096), whole(4096)
-        program = jax.jit(chain).lower(x, y).compile()
-        seen = []
-        for _ in range(2):
-            before = counts()
-            close(program(x, y), x + CALLS * y)
-            seen.append(since(before))
-        runs = replay(program, x, y)
-        before = counts()
-        for _ in range(20):
-            close(program(x, y), x + CALLS * y)
-        again = since(before)
-        assert seen[0]["executions"] == CALLS and seen[0]["captured"] == 0, seen
-        assert seen[1]["executions"] == seen[1]["captured"] == CALLS, seen
-        assert again["executions"] == 0, again
-        return f"run 1: {CALLS} executions, run 2: {CALLS} captured, from run {3 + runs} on: none"
+    _captured(chain, f"a program of {CALLS} calls: eager, then traced, then replayed")
+    _captured(mixed_chain, f"a program of {CALLS} calls, every fourth of an autotuned kernel: eager, then traced, then replayed", tuned_add)
 
     @check(f"{REPLAYS} replays with new inputs")
     def _():
@@ -190,23 +186,6 @@ def captured():
             x = y * 2 + number
             assert jnp.array_equal(program(x, y), x + 20 * y), number
         return f"right each time; {since(before)['executions']} executions besides"
-
-    @check("an autotuned kernel is captured")
-    def _():
-        configurations = [triton.Config({"BLOCK": block}, num_warps=4) for block in (256, 512, 1024)]
-        tuned = triton.autotune(configurations, key=["n"])(kernels.add_)
-
-        def run(x, y):
-            for _ in range(20):
-                x = kernels.call(x, y, x.size, kernel=tuned, out_shape=kernels.shape(x.size), grid=lambda meta: (triton.cdiv(4096, meta["BLOCK"]),))
-            return x
-
-        x, y = whole(4096), whole(4096)
-        program = jax.jit(run).lower(x, y).compile()
-        close(program(x, y), x + 20 * y)
-        replay(program, x, y)
-        close(program(x, y), x + 20 * y)
-        return ""
 
     @check("zeroed results, aliases and scratch memory in one captured program")
     def _():
@@ -223,6 +202,33 @@ def captured():
         for number in range(20):
             close(program(x + number, y), x + number + 8 * y)
         return ""
+
+
+def _captured(run, what, tuned=None):
+    """run: adds y CALLS times. tuned: what is tuned ahead of the program."""
+
+    @check(what)
+    def _():
+        x, y = whole(4096), whole(4096)
+        if tuned is not None:
+            kiln.jax.tune(tuned, x, y)
+        lowered = jax.jit(run).lower(x, y)
+        assert tuned is None or "; tuned" in kiln.jax.explain(lowered), kiln.jax.explain(lowered)
+        program = lowered.compile()
+        seen = []
+        for _ in range(2):
+            before = counts()
+            close(program(x, y), x + CALLS * y)
+            seen.append(since(before))
+        runs = replay(program, x, y)
+        before = counts()
+        for _ in range(20):
+            close(program(x, y), x + CALLS * y)
+        again = since(before)
+        assert seen[0]["executions"] == CALLS and seen[0]["captured"] == 0, seen
+        assert seen[1]["executions"] == seen[1]["captured"] == CALLS, seen
+        assert again["executions"] == 0, again
+        return f"run 1: {CALLS} executions, run 2: {CALLS} captured, from run {3 + runs} on: none"
 
 
 def tuned_ahead():
@@ -469,6 +475,7 @@ def lower():
     programs = {**{name: (case.run, jax.eval_shape(case.inputs)) for name, case in kernels.CASES.items()},
                 "attention gradients": (lambda *given: jax.vjp(kernels.flash_attention, *given)[1](given[0]),
                                         (kernels.shape(6, 400, 64, dtype=jnp.float16),) * 3),
+                "a captured program": (mixed_chain, (kernels.shape(4096),) * 2),
                 "a step of training": (training.step_with(kernels.flash_attention), jax.eval_shape(training.start))}
     for name, (run, inputs) in programs.items():
         print(name, "|", explain(jax.jit(run).trace(*inputs).lower(lowering_platforms=("cuda",))))
