@@ -2,6 +2,7 @@
 
     python jax_training_job.py OUT.json kiln     the attention's forward and backward kernels by kiln.jax
     python jax_training_job.py OUT.json plain    without Kiln
+    python jax_training_job.py OUT.json jax_triton    the same kernels without Kiln
 
 Writes {"losses": one for each step, "seconds": ..., "report": what Kiln did, or null}. Each sequence counts up by a stride of its own,
 which the model has to find in what it has seen of it.
@@ -17,7 +18,9 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+import jax_kernels
 from jax_kernels import flash_attention, plain_attention
 
 WORDS, STRIDES, LENGTH, BATCH = 64, 8, 128, 16
@@ -91,12 +94,21 @@ def step_with(attention):
     return step
 
 
-ATTENTIONS = {"kiln": flash_attention, "plain": lambda q, k, v: plain_attention(q, k, v)[0]}
+ATTENTIONS = {"kiln": flash_attention, "jax_triton": flash_attention, "plain": lambda q, k, v: plain_attention(q, k, v)[0]}
+
+
+def use_jax_triton():
+    """For all kernels. It passes Python's floats as fp64, and NumPy's as Triton passes Python's."""
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "jax_triton"))  # of the bundle
+    from jax_triton import triton_call
+    jax_kernels.call = lambda *given, **named: triton_call(*(np.float32(one) if isinstance(one, float) else one for one in given), **named)
 
 
 def main():
     out, attention = sys.argv[1:]
     began = time.monotonic()
+    if attention == "jax_triton":
+        use_jax_triton()
     step = jax.jit(step_with(ATTENTIONS[attention]), donate_argnums=(0, 1, 2), compiler_options=OPTIONS)
     state, losses = start(), []
     for _ in range(STEPS):

@@ -32,10 +32,12 @@ def _descriptors(setting, row):
 
 
 def _train(setting, row):
-    """The same training three times: losses do not depend on who compiles a kernel, and are those of JAX's own operations."""
+    """The same training four times: losses do not depend on who compiles a kernel, and are those of the same kernels by jax-triton and of
+    JAX's own operations."""
     environments = {"daemon": ("kiln", setting.environment("jax-training")),
                     "alone": ("kiln", setting.environment("jax-training-alone", KILN_ROOT=str(setting.folder / "no-daemon"))),
-                    "plain": ("plain", setting.environment("jax-training-plain", kiln=False))}
+                    "plain": ("plain", setting.environment("jax-training-plain", kiln=False)),
+                    "jax-triton": ("jax_triton", setting.environment("jax-training-jax-triton", kiln=False))}
     seen = {name: setting.run("jax_training_job.py", environment, f"jax-training-{name}", attention)
             for name, (attention, environment) in environments.items()}
     losses = {name: one["losses"] for name, one in seen.items()}
@@ -44,9 +46,10 @@ def _train(setting, row):
     local = {name: sum(seen[name]["report"]["local"].values()) for name in ("daemon", "alone")}
     row("they are the same without a daemon, to the bit", f"{len(losses['alone'])} steps; compiled in the process: {local}",
         losses["alone"] == losses["daemon"] and local["daemon"] == 0 < local["alone"])
-    apart = max(abs(ours - theirs) for ours, theirs in zip(losses["daemon"], losses["plain"]))
-    row("they are those without Kiln, by JAX's own attention", f"at most {apart:.1e} apart, {LOSS_TOLERANCE} is allowed",
-        apart <= LOSS_TOLERANCE and seen["plain"]["report"] is None)
+    for name, what in (("plain", "JAX's own attention"), ("jax-triton", "jax-triton and the same kernels")):
+        apart = max(abs(ours - theirs) for ours, theirs in zip(losses["daemon"], losses[name]))
+        row(f"they are those without Kiln, by {what}", f"at most {apart:.1e} apart, {LOSS_TOLERANCE} is allowed",
+            apart <= LOSS_TOLERANCE and seen[name]["report"] is None)
 
 
 def _lower(setting, row):
