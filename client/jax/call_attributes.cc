@@ -62,7 +62,7 @@ ffi::ErrorOr<CallAttributes> ReadAttributes(const ffi::Dictionary& given) {
   reader.ReadGrid("grid_x", call.grid[0]);
   reader.ReadGrid("grid_y", call.grid[1]);
   reader.ReadGrid("grid_z", call.grid[2]);
-  reader.ReadFlags("zeroed", "01", call.zeroed);
+  reader.ReadFlags("zeroed", "01-", call.zeroed);
   reader.Read("global_scratch", call.global_scratch);
   reader.Read("profile_scratch", call.profile_scratch);
   if (reader.error().failure()) return ffi::Unexpected(reader.error());

@@ -22,9 +22,10 @@ struct CallAttributes {
   std::string_view scalars;      // one after the other
   std::string_view descriptors;  // as ReadTensors reads it; may be missing
   std::array<uint32_t, 3> grid;
-  std::string_view zeroed;  // '1' for each result that is set to zeroes first, '0' for the others
-  // Numbers of results that no parameter stands for; -1: none. An output may be one where the
-  // kernel needs no such scratch.
+  // '1' for each result that is set to zeroes first; '-' for one without a parameter, which shares
+  // the buffer of an argument; '0' for the others.
+  std::string_view zeroed;
+  // Numbers of results; -1: none.
   int32_t global_scratch;
   int32_t profile_scratch;
 };

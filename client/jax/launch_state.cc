@@ -161,7 +161,7 @@ ffi::Error LaunchState::Execute(const Place& place, const ffi::RemainingArgs& ar
   const auto add = [&](const ffi::AnyBuffer& buffer) { addresses[next++] = AddressOf(buffer); };
   for (size_t i = 0; i < arguments.size(); ++i) add(*arguments.get<ffi::AnyBuffer>(i));
   for (size_t i = 0; i < results.size(); ++i) {
-    if (!IsScratch(i)) add(BufferAt(results, i));
+    if (HasParameter(i)) add(BufferAt(results, i));
   }
   std::vector<ArrayDescriptor::Made> descriptors;  // until they are launched
   for (size_t i = 0; i < arrays_.size(); ++i) {
@@ -191,10 +191,10 @@ ffi::Error LaunchState::CheckBuffers(const ffi::RemainingArgs& arguments,
                  " results, the call has " + std::to_string(results.size()));
   }
   size_t arrays = arguments.size();
-  for (size_t i = 0; i < results.size(); ++i) arrays += IsScratch(i) ? 0 : 1;
+  for (size_t i = 0; i < results.size(); ++i) arrays += HasParameter(i) ? 1 : 0;
   if (arrays != arrays_.size()) {
     return Wrong("attribute \"parameters\" has " + std::to_string(arrays_.size()) +
-                 " arrays, the call has " + std::to_string(arrays) + " besides scratch");
+                 " arrays, the call has " + std::to_string(arrays) + " with parameters");
   }
   for (const Scratch* scratch : {&global_scratch_, &profile_scratch_}) {
     if (scratch->result < 0) continue;

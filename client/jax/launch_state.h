@@ -62,9 +62,10 @@ class LaunchState {
                           const ffi::RemainingRets& results) const;
   ffi::Error SetZeroes(kiln_launch_kernel* kernel, const Place& place,
                        const ffi::RemainingRets& results) const;
-  bool IsScratch(size_t result) const {
+  bool HasParameter(size_t result) const {
     const auto number = static_cast<int32_t>(result);
-    return number == global_scratch_.result || number == profile_scratch_.result;
+    return number != global_scratch_.result && number != profile_scratch_.result &&
+           zeroed_[result] != '-';
   }
   // Errors that name the call.
   ffi::Error Wrong(const std::string& why) const;

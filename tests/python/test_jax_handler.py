@@ -175,7 +175,7 @@ def test_a_wrong_attribute_is_named(job, name, value, said):
 
 
 def test_a_buffer_too_many_is_refused(job):
-    assert "\"parameters\" has 3 arrays, the call has 2 besides scratch" in job.run("with_attribute", name="global_scratch", value={"i": 0})["error"]
+    assert "\"parameters\" has 3 arrays, the call has 2 with parameters" in job.run("with_attribute", name="global_scratch", value={"i": 0})["error"]
 
 
 def test_a_wrong_binary_is_refused(job):

@@ -83,9 +83,9 @@ def test_jaxlibs_targets_are_not_given_what_they_cannot_express(without_own, cal
     assert f"not {without_own.builtin}: {obstacle}" in without_own.error(call)
 
 
-def test_ours_leaves_out_two_outputs_and_jaxlibs_all_that_come_last(jax, without_own):
+def test_ours_leaves_out_any_outputs_and_jaxlibs_all_that_come_last(jax, without_own):
     call = "lowered_call(kernels.add, X, X, X, n=256, BLOCK=256, out=[X, X, X], input_output_aliases={0: 0, 1: 1, 2: 2})"
-    assert "not kiln_launch: it cannot leave out so many outputs" in jax.error(call)
+    assert jax.value(call)["target"] == "kiln_launch"
     made = without_own.value(call)
     assert made["target"] == without_own.builtin and made["aliases"] == {"0": 0, "1": 1, "2": 2}
     assert without_own.value(f"message({made['opaque']!r})")["parameters"] == [["array", 0, 16]] * 3 + [["i32", 256]]

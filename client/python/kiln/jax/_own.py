@@ -14,15 +14,12 @@ name = "kiln_launch"
 LIBRARY_VARIABLE = "KILN_JAX_LIBRARY"
 _FILE = "libkiln_jax.so"
 _BACKENDS = {"cuda": b"cuda", "rocm": b"hip"}
-_SCRATCH = ("global_scratch", "profile_scratch")
 _PLATFORMS = {"cuda": "CUDA", "rocm": "ROCM", "cpu": "cpu"}
 
 
 def obstacle(launch: Launch) -> str:
     if launch.made.metadata.get("tensordesc_meta") and launch.made.target.backend != "cuda":
         return "it makes tensor descriptors for CUDA alone"
-    if len(launch.plan.unpassed_outputs) > sum(not launch.made.number(f"{what}_size") for what in _SCRATCH):
-        return "it cannot leave out so many outputs"
     return _obstacle(launch.platform)
 
 
@@ -83,21 +80,23 @@ def emit(context: Any, operands: Sequence[Any], launch: Launch, decision: str) -
     attributes = {
         "name": launch.plan.title, "binary": launch.made.binary, "metadata": launch.made.document, "parameters": launch.parameters,
         "scalars": launch.scalars, "descriptors": launch.descriptors, "grid_x": x, "grid_y": y, "grid_z": z,
-        "zeroed": "".join("1" if one else "0" for one in launch.way.zeroed) + "0" * len(scratch), **places
+        "zeroed": "".join(_letter(launch, place) for place in range(outputs)) + "0" * len(scratch), **places
     }
     return _custom_call.emit(name, context, operands, launch.plan, attributes, decision, scratch_bytes=scratch)[:outputs]
 
 
-def _scratch(launch: Launch, outputs: int) -> "Tuple[List[int], Dict[str, int]]":
-    """Bytes of each scratch, and the result that is each kind; -1: none.
+def _letter(launch: Launch, output: int) -> str:
+    """What is done with an output, as client/jax/call_attributes.h has it."""
+    return "-" if output in launch.plan.unpassed_outputs else "1" if launch.way.zeroed[output] else "0"
 
-    Scratch has no parameter. So the handler is told that an output without one is a scratch that the kernel does not need.
-    """
+
+def _scratch(launch: Launch, outputs: int) -> "Tuple[List[int], Dict[str, int]]":
+    """Bytes of each scratch, and the result that is each kind; -1: none."""
     programs = math.prod(launch.way.grid) * max(1, launch.made.number("num_ctas"))
     sizes: List[int] = []
-    places, unpassed = {}, iter(launch.plan.unpassed_outputs)
-    for what in _SCRATCH:
+    places = {}
+    for what in ("global_scratch", "profile_scratch"):
         size = programs * launch.made.number(f"{what}_size")
-        places[what] = outputs + len(sizes) if size else next(unpassed, -1)
+        places[what] = outputs + len(sizes) if size else -1
         sizes += [size] if size else []
     return sizes, places
