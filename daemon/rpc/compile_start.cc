@@ -62,6 +62,7 @@ AnswerRemarks Note(const RpcDependencies& parts, const CallContext& context,
     parts.activity.Note(uid, request.job_name, ActivityKind::kWarmed);
     return {.not_leased = !LeaseWarmed(parts, uid, job.key, BytesOf(*artifact))};
   }
+  if (artifact != nullptr) parts.job_keys->Note(uid, request.job_name, job.key, true);
   const ActivityKind kind = KindOf(*answer);
   const bool is_spared = artifact != nullptr && kind != ActivityKind::kCompiled;
   parts.activity.Note(

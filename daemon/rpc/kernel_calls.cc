@@ -99,6 +99,12 @@ bool LeaseFound(const RpcDependencies& parts, uid_t uid, const Digest& key) {
   return LeaseWarmed(parts, uid, key, bytes);
 }
 
+bool IsOfOneJob(const v1::NoteUsesRequest& request) {
+  return std::ranges::all_of(request.hits(), [&](const v1::ToldHits& told) {
+    return told.job() == request.hits(0).job();
+  });
+}
+
 absl::Status CountUses(const RpcDependencies& parts, uid_t uid, const v1::NoteUsesRequest& request,
                        v1::NoteUsesResponse& response) {
   static Counter hot_uses("hot_uses", "");  // described where the daemon is put together
@@ -122,6 +128,12 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid, const v1::NoteUs
   if (request.is_warm()) {
     for (const UseCount& use : uses) {
       if (!LeaseFound(parts, uid, use.key)) response.add_not_leased(std::string(use.key.Bytes()));
+    }
+  }
+  // A process is of one job, mostly. Otherwise nobody knows whose uses these are.
+  if (!request.is_warm() && !request.hits().empty() && IsOfOneJob(request)) {
+    for (const UseCount& use : uses) {
+      parts.job_keys->Note(uid, request.hits(0).job(), use.key, /*has_source=*/false);
     }
   }
   hot_uses.Add(uses.size());

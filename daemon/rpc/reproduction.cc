@@ -56,10 +56,15 @@ std::optional<admin::v1::StoredRequest> ReadRequest(const RpcDependencies& parts
                                                     const FoundArtifact& found,
                                                     const admin::v1::ListRequestsRequest& asked) {
   const ArtifactUsage& usage = found.usage;
-  if (IsUserCacheKey(found.record->key) || (asked.has_uid() && usage.uid != asked.uid()) ||
-      (!asked.job().empty() && usage.job != asked.job())) {
-    return std::nullopt;
-  }
+  const Digest& key = found.record->key;
+  const bool is_first = (!asked.has_uid() || usage.uid == asked.uid()) &&
+                        (asked.job().empty() || usage.job == asked.job());
+  // A user is not shown a source that the user has not sent.
+  const auto has_asked = [&] {
+    return asked.has_uid() ? parts.job_keys->HasSent(asked.uid(), asked.job(), key)
+                           : parts.job_keys->HasAsked(asked.job(), key);
+  };
+  if (IsUserCacheKey(key) || !(is_first || has_asked())) return std::nullopt;
   const int64_t last_unix_ms = std::max(usage.last_use_unix_ms, found.record->created_unix_ms);
   if (last_unix_ms < asked.since_unix_ms()) return std::nullopt;
   const StageReference* stage = FindStage(found.record->stages, kRequestStage);

@@ -12,6 +12,7 @@
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/kernel/toolchain.h"
 #include "daemon/observe/activity.h"
+#include "daemon/observe/job_keys.h"
 #include "daemon/rpc/byte_budget.h"
 #include "daemon/rpc/request_gate.h"
 #include "daemon/rpc/request_memo.h"
@@ -53,6 +54,8 @@ struct RpcDependencies {
   std::optional<uid_t> shared_uid = {};
   // Users who share the entries that a call names tunings.
   std::set<uid_t> tuning_users = {};
+  // What `kiln record --job` writes, besides what was compiled first for the job.
+  std::shared_ptr<JobKeys> job_keys{new JobKeys};
   // Answers that are built and not yet sent.
   std::shared_ptr<SharedBytes> unread{new SharedBytes{limits::kUnreadBytesMax}};
   // Held from a look at the store's room until an import has filled it.

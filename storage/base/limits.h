@@ -219,6 +219,8 @@ inline constexpr size_t kActivityUsersMax = 256;
 inline constexpr size_t kActivityJobsPerUserMax = 32;
 inline constexpr size_t kActivityJobBytesMax = 128;  // longer names are cut
 inline constexpr size_t kActivityDaysMax = 90;
+// What jobs have asked for, of all users together: 8 MB.
+inline constexpr size_t kJobKeysMax = 128 * 1024;
 // What a list of artifacts says about options, and the beginning of a kernel's name that is listed.
 inline constexpr size_t kListedOptionsBytesMax = 256;
 inline constexpr size_t kListedNameBytesMax = 512;

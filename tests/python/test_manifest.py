@@ -507,6 +507,10 @@ def test_a_daemon_writes_a_manifest_of_what_it_compiled(recorded, kiln, other_da
         assert written.code == 0 and "2 kernels in " in written.error, written
         assert other.kiln("record", "--since", "2h", "-o", tmp_path / "all.kiln").code == 0
         assert other.kiln("record", "--job", "unknown", "-o", tmp_path / "none.kiln").code == 1
+        # What others had compiled for them, by a call or in the hot directory.
+        for job, more in ("calls", ("--emit", "ptx,cubin")), ("reads", ()):
+            assert other.kiln("compile", "--requests", path, "--job", job, *more).code == 0
+            assert f"{len(KERNELS)} kernels in " in other.kiln("record", "--job", job, "-o", tmp_path / f"{job}.kiln").error
         assert other.kiln("record").code == 2
         # What it names is the very same to the daemon.
         again = other.kiln("warm", tmp_path / "all.kiln", "--json").objects()[-1]["summary"]

@@ -439,6 +439,13 @@ TEST_F(AdminServiceTest, AUserListsTheRequestsOfOwnJobsAndNoOthers) {
   EXPECT_EQ(listed(*own, all), (Requests{x, y}));
   EXPECT_EQ(listed(*own, of_job), Requests{x});
   EXPECT_EQ(listed(*own, since), Requests{y});
+  // A job's own words for a key, which all can see, show no source of another user's.
+  parts_.job_keys->Note(1000, "train", MakeJob("z")->key, /*has_source=*/false);
+  parts_.job_keys->Note(1000, "train", MakeJob("y")->key, /*has_source=*/false);
+  EXPECT_EQ(listed(*own, of_job), Requests{x});
+  EXPECT_EQ(listed(*stub_, of_job), (Requests{x, y, z}));
+  parts_.job_keys->Note(1000, "train", MakeJob("z")->key, /*has_source=*/true);
+  EXPECT_EQ(listed(*own, of_job), (Requests{x, z}));
 
   const auto shown = [&](const std::string& source) {
     admin::v1::GetRequestRequest request;

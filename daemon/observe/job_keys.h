@@ -1,0 +1,53 @@
+// Which artifacts each user's job has asked for, for `kiln record --job`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "storage/base/digest.h"
+#include "storage/base/limits.h"
+#include "storage/base/mutex.h"
+
+namespace kiln {
+
+// Holds at most `keys_max` keys, since the daemon's start. For more, the user who has the most
+// loses the job that was seen least recently; the last job of a user takes no more. Jobs without a
+// name are not kept. Thread-safe; does not block. Note of a known key does not allocate.
+class JobKeys {
+ public:
+  explicit JobKeys(size_t keys_max = limits::kJobKeysMax) : keys_max_(keys_max) {}
+
+  // `has_source`: the user sent the source. Otherwise the user told of the key, which is public.
+  void Note(uid_t uid, std::string_view job, const Digest& key, bool has_source);
+  // Whether the job of any user has asked for the artifact.
+  bool HasAsked(std::string_view job, const Digest& key) const;
+  // Whether the job of this user has, and the user had its source.
+  bool HasSent(uid_t uid, std::string_view job, const Digest& key) const;
+
+ private:
+  struct Job {
+    uint64_t last_seen = 0;                             // a count of calls
+    std::unordered_map<Digest, bool, DigestHash> keys;  // with `has_source`
+  };
+  struct User {
+    size_t keys = 0;
+    std::map<std::string, Job, std::less<>> jobs;
+  };
+
+  // False where no job can go.
+  bool MakeRoom() KILN_REQUIRES(mutex_);
+
+  const size_t keys_max_;
+  mutable Mutex mutex_;
+  uint64_t calls_ KILN_GUARDED_BY(mutex_) = 0;
+  size_t count_ KILN_GUARDED_BY(mutex_) = 0;
+  std::map<uid_t, User> users_ KILN_GUARDED_BY(mutex_);
+};
+
+}  // namespace kiln

@@ -1,0 +1,56 @@
+#include "daemon/observe/job_keys.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+constexpr uid_t kAda = 1000;
+constexpr uid_t kBob = 1001;
+
+Digest Key(int number) { return Digest::Of(fmt::format("{}", number)); }
+
+TEST(JobKeysTest, AJobHasWhatItAskedForAndNoOtherUsersJobOfThatName) {
+  JobKeys keys;
+  keys.Note(kAda, "train", Key(1), true);
+  keys.Note(kBob, "train", Key(2), true);
+  keys.Note(kAda, "", Key(3), true);
+  EXPECT_TRUE(keys.HasSent(kAda, "train", Key(1)));
+  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(2)));
+  EXPECT_FALSE(keys.HasSent(kAda, "serve", Key(1)));
+  EXPECT_TRUE(keys.HasAsked("train", Key(1)) && keys.HasAsked("train", Key(2)));
+  EXPECT_FALSE(keys.HasAsked("", Key(3)));
+}
+
+TEST(JobKeysTest, WhoTellsOfAKeyHasNotSentItsSource) {
+  JobKeys keys;
+  keys.Note(kAda, "train", Key(1), false);
+  EXPECT_TRUE(keys.HasAsked("train", Key(1)));
+  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(1)));
+  keys.Note(kAda, "train", Key(1), true);
+  keys.Note(kAda, "train", Key(1), false);
+  EXPECT_TRUE(keys.HasSent(kAda, "train", Key(1)));
+}
+
+TEST(JobKeysTest, WhoHasTheMostLosesTheJobSeenLeastRecently) {
+  JobKeys keys(6);
+  keys.Note(kBob, "bobs", Key(100), true);
+  for (int i = 0; i < 2; ++i) keys.Note(kAda, "first", Key(i), true);
+  for (int i = 0; i < 3; ++i) keys.Note(kAda, "second", Key(i), true);
+  keys.Note(kAda, "first", Key(0), true);
+  keys.Note(kBob, "bobs", Key(101), true);
+  EXPECT_TRUE(keys.HasSent(kBob, "bobs", Key(100)) && keys.HasSent(kBob, "bobs", Key(101)));
+  EXPECT_TRUE(keys.HasSent(kAda, "first", Key(1)));
+  EXPECT_FALSE(keys.HasSent(kAda, "second", Key(1)));
+}
+
+TEST(JobKeysTest, AUsersLastJobTakesNoMore) {
+  JobKeys keys(2);
+  for (int i = 0; i < 3; ++i) keys.Note(kAda, "train", Key(i), true);
+  EXPECT_TRUE(keys.HasSent(kAda, "train", Key(0)) && keys.HasSent(kAda, "train", Key(1)));
+  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(2)));
+}
+
+}  // namespace
+}  // namespace kiln
