@@ -13,7 +13,7 @@ import pytest
 
 import processes
 from daemon import Daemon, Programs
-from job import Job
+from job import Job, build, building, make_counting_compiler
 from places import BINARIES, DESCRIPTIONS, ROOT, VERSIONS
 
 pytestmark = [pytest.mark.one_case, pytest.mark.spread]
@@ -401,24 +401,6 @@ def test_an_older_triton_keeps_its_own_results(daemon, unhooked, tmp_path):
         assert job.files() == plain.files()
 
 
-COUNTING_COMPILER = """
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-int main(int count, char** arguments) {
-  for (int i = 1; i < count; ++i) {
-    if (strcmp(arguments[i], "-###") == 0) break;  // it only tells what it would run
-    if (strcmp(arguments[i], "-shared") != 0) continue;
-    FILE* const file = fopen("FILE_OF_BUILDS", "a");
-    fputs("built\\n", file);
-    fclose(file);
-  }
-  arguments[0] = "gcc";  // where it looks for its parts
-  return execvp(arguments[0], arguments);
-}
-"""
-
-
 WRAPPER = """
 #include <stdlib.h>
 #include <string.h>
@@ -433,26 +415,7 @@ int main(int count, char** arguments) {
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    """A library to link with in the place of the driver's, and a compiler that notes what it builds."""
-    folder = tmp_path_factory.mktemp("driver")
-    subprocess.run(["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", "-x", "c", "/dev/null"], check=True)
-    source = COUNTING_COMPILER.replace("FILE_OF_BUILDS", str(folder / "built"))
-    subprocess.run(["gcc", "-o", folder / "cc", "-x", "c", "-"], input=source, text=True, check=True)
-    return folder
-
-
-def building(folder, python, root, driver, compiler=None, **more):
-    """A job that has to build what Triton needs of the driver."""
-    (driver / "built").write_text("")
-    return Job(folder, python, root, CC=str(compiler or driver / "cc"), TRITON_LIBCUDA_PATH=str(driver), **more)
-
-
-def build(driver, job, *signatures):
-    """How often the compiler was run."""
-    before = (driver / "built").read_text()
-    for answer in (job.run("driver"), *(job.run("launcher", signature=signature) for signature in signatures)):
-        assert "undefined symbol: cu" in answer["error"]
-    return len((driver / "built").read_text()[len(before):].splitlines())
+    return make_counting_compiler(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.mark.slow

@@ -2,14 +2,15 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
 
 import stand_in_libcuda
-from job import Job
-from places import ROOT
-from test_manifest import KERNELS, PYTHON, kiln, objects, recorded  # noqa: F401
+from job import Job, build, building, make_counting_compiler
+from places import KERNELS as SOURCES, ROOT
+from test_manifest import KERNELS, PROGRAM, PYTHON, kiln, objects, recorded  # noqa: F401
 
 TUNED_JOB = ROOT / "tests" / "testing" / "jobs" / "tuned_job.py"
 
@@ -94,3 +95,23 @@ def test_what_a_recorded_tuning_measured_is_not_measured_on_a_warmed_node(daemon
         second = json.loads(again.stdout.splitlines()[-1])
     assert (first["measured"], second["measured"]) == (4, 0), (first, second)
     assert (second["best"], second["times"]) == (first["best"], first["times"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cache", ["empty", "of the first recording"])
+def test_the_c_compiler_does_not_run_on_a_warmed_node(daemon, kiln, other_daemon, tmp_path, cache):  # noqa: F811
+    """The second recording finds the libraries of the first one, in the daemon or in Triton's files."""
+    (tmp_path / "driver").mkdir()
+    driver, signature = make_counting_compiler(tmp_path / "driver"), ["*fp32", "i32"]
+    commands = "".join(json.dumps(each) + "\n" for each in ({"driver": {}}, {"launcher": {"signature": signature}}, {"loadable": {}}))
+    for path, its_cache in ((tmp_path / "first.kiln", "of the first recording"), (tmp_path / "second.kiln", cache)):
+        shutil.copytree(SOURCES, tmp_path / "source")
+        job = building(tmp_path, PYTHON, daemon.root, driver, cache=its_cache)
+        done = kiln("record", "-o", path, "--", PYTHON, "-B", PROGRAM, tmp_path, env=job.environment, input=commands)
+        assert done.returncode == 0, done.stderr
+        assert objects(kiln("manifest", "check", path, "--json"))[0]["own_entries"] == 3
+    with other_daemon as other:
+        assert other.kiln("warm", path).code == 0
+        with building(tmp_path, PYTHON, other.root, driver, cache="warmed", KILN_MODE="require") as job:
+            assert job.run("loadable") == {"name": "loadable"}
+            assert build(driver, job, signature) == 0 and job.report()["builds_spared"] == 3, job.log

@@ -7,13 +7,14 @@ import subprocess
 
 import pytest
 
-from job import Job, as_user
+from job import Job, as_user, build, building, make_counting_compiler
 from places import KERNELS as SOURCES, ROOT, TOOLCHAIN
 from test_hostile_clients import folder, needs_root  # noqa: F401
 
 PYTHON = TOOLCHAIN / "bin" / "python"
 PROGRAM = ROOT / "tests" / "testing" / "jobs" / "triton_job.py"
 KERNELS = ("vector_add", "softmax", "matmul_128x128x64")
+SIGNATURE = ["*fp32", "*fp32", "i32"]
 ADA, BOB = 60_001, 60_002
 
 
@@ -29,9 +30,12 @@ def home_of(user, folder):  # noqa: F811
 def test_a_recorded_job_runs_on_a_node_that_never_compiled_it(daemon, programs, folder):  # noqa: F811
     """Ada records on the first node, and an operator exports. Bob warms the second, and runs the job there from a checkout of his own."""
     home = home_of(ADA, folder)
-    job = Job(home, PYTHON, daemon.root, KILN_BASEDIRS="~", XDG_CACHE_HOME=str(home))
+    (folder / "driver").mkdir()
+    driver = make_counting_compiler(folder / "driver")
+    job = building(home, PYTHON, daemon.root, driver, KILN_BASEDIRS="~", XDG_CACHE_HOME=str(home))
     subprocess.run([*as_user(ADA), "cp", "-r", SOURCES, home / "source"], check=True)
-    commands = "".join(json.dumps({"compile": {"kernel": kernel, "target": "cuda:90", "options": {}}}) + "\n" for kernel in KERNELS)
+    compiles = [{"compile": {"kernel": kernel, "target": "cuda:90", "options": {}}} for kernel in KERNELS]
+    commands = "".join(json.dumps(each) + "\n" for each in (*compiles, {"driver": {}}, {"launcher": {"signature": SIGNATURE}}))
     recorded = subprocess.run([*as_user(ADA), programs.kiln, "record", "-o", home / "job.kiln", "--", PYTHON, "-B", PROGRAM, home], env=job.environment,
                               input=commands, capture_output=True, text=True, timeout=300, check=False)
     assert recorded.returncode == 0 and f"{len(KERNELS)} kernels in" in recorded.stderr, recorded
@@ -64,9 +68,11 @@ def test_a_recorded_job_runs_on_a_node_that_never_compiled_it(daemon, programs, 
 
         assert f": {len(KERNELS)} hit, 0 joined, 0 compiled, 0 failed" in warm_as_bob()
         assert f": 0 hit, 0 joined, {len(KERNELS)} compiled, 0 failed" in warm_as_bob("--target", "cuda:100")
-        with Job(his, PYTHON, second.root, within=as_user(BOB), KILN_BASEDIRS="~", XDG_CACHE_HOME=str(his), KILN_MODE="require", KILN_JOB="night") as job:
+        with building(his, PYTHON, second.root, driver, within=as_user(BOB), KILN_BASEDIRS="~", XDG_CACHE_HOME=str(his),
+                      KILN_MODE="require", KILN_JOB="night") as job:
             answers = [job.compile(kernel, target) for kernel in KERNELS for target in ("cuda:90", "cuda:100")]
             assert all("hash" in answer for answer in answers), answers
+            assert build(driver, job, SIGNATURE) == 0, job.log
             report = job.report()
         assert sum(report["hits"].values()) == 2 * len(KERNELS) and report["compiled"] == 0, report
         assert report["hits"]["own"] == len(KERNELS), report  # by the keys that Ada's job recorded

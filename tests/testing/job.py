@@ -10,6 +10,22 @@ import subprocess
 from places import JAXES, KERNELS, PACKAGE
 
 _PROGRAM = pathlib.Path(__file__).parent / "jobs" / "triton_job.py"
+_COUNTING_COMPILER = """
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    if (strcmp(arguments[i], "-###") == 0) break;  // it only tells what it would run
+    if (strcmp(arguments[i], "-shared") != 0) continue;
+    FILE* const file = fopen("FILE_OF_BUILDS", "a");
+    fputs("built\\n", file);
+    fclose(file);
+  }
+  arguments[0] = "gcc";  // where it looks for its parts
+  return execvp(arguments[0], arguments);
+}
+"""
 
 
 class Job:
@@ -106,3 +122,28 @@ def package_environment(jax=""):
         assert (JAXES / f"jax-{jax}").is_dir(), f"no JAX {jax} in {JAXES}: run tests/jax_environment {jax}"
         paths.append(str(JAXES / f"jax-{jax}"))
     return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+# --- Jobs that build what Triton needs of the driver -----------------------------------------------------------------
+
+
+def make_counting_compiler(folder):
+    """A C compiler that notes what it builds, and a library to link with in the place of the driver's. Returns the folder."""
+    subprocess.run(["gcc", "-shared", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", "-x", "c", "/dev/null"], check=True)
+    source = _COUNTING_COMPILER.replace("FILE_OF_BUILDS", str(folder / "built"))
+    subprocess.run(["gcc", "-o", folder / "cc", "-x", "c", "-"], input=source, text=True, check=True)
+    (folder / "built").write_text("")
+    return folder
+
+
+def building(folder, python, root, driver, compiler=None, **more):
+    """A job that builds with the compiler and the library of the folder `driver`."""
+    return Job(folder, python, root, CC=str(compiler or driver / "cc"), TRITON_LIBCUDA_PATH=str(driver), **more)
+
+
+def build(driver, job, *signatures):
+    """How often the compiler was run."""
+    before = (driver / "built").read_text()
+    for answer in (job.run("driver"), *(job.run("launcher", signature=signature) for signature in signatures)):
+        assert "undefined symbol: cu" in answer["error"]
+    return len((driver / "built").read_text()[len(before):].splitlines())

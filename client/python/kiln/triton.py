@@ -37,6 +37,7 @@ __all__ = ["CacheManager"]
 
 _settings = Settings.of()
 _NO_KEY = ("", "")
+_LIBRARY = ".so"
 _HAS_HOOK = hasattr(getattr(knobs, "runtime", None), "add_stages_inspection_hook")
 _ONE_BY_ONE = "configurations are compiled one after the other"
 _said: Dict[str, None] = {}
@@ -89,6 +90,13 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
                 return self._write(filename, data)
         path: str = super().put(data, filename, *arguments, **more)
         return path
+
+    def get_file(self, filename: str, *arguments: Any, **more: Any) -> Optional[str]:
+        """Triton's file. In the mode `record` no library is found here: the manifest gets those that _ask_before_building() sees."""
+        if self._is_ordinary and _settings.mode == "record" and filename.endswith(_LIBRARY):
+            return None
+        found: Optional[str] = super().get_file(filename, *arguments, **more)
+        return found
 
     def get_group(self, filename: str) -> Optional[Dict[str, str]]:
         """Triton's group of files, or the own namespace's. In the mode `record` nothing is found: every kernel is to be recorded."""

@@ -622,6 +622,19 @@ def build_launcher(signature):
         libraries=driver.libraries))
 
 
+LOADABLE = """
+#include <Python.h>
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "loadable"};
+PyMODINIT_FUNC PyInit_loadable(void) { return PyModule_Create(&module); }
+"""
+
+
+def build_loadable():
+    """A library that needs no driver."""
+    from triton.runtime.build import compile_module_from_src
+    return {"name": compile_module_from_src(src=LOADABLE, name="loadable").__name__}
+
+
 def unloadable(build):
     """Without a driver it cannot be loaded, which comes after."""
     try:
@@ -635,7 +648,7 @@ COMMANDS = {
     "compile": compile_kernel, "cases": cases, "be patient": be_patient, "no more processes": allow_no_more_processes, "no thread": check_that_no_thread_starts, "children": in_children, "threads": in_threads, "state": state, "knob": set_knob,
     "variable": set_variable, "import": imported, "import without hook": imported_without_hook, "plant": plant, "forget": forget, "fingerprint": fingerprint,
     "hook": hook_without_arguments, "changed": compile_with_changed, "compile twice without": compile_twice_without, "spoil": spoil, "hide": hidden,
-    "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher,
+    "triton_key": triton_key, "driver": build_driver, "launcher": build_launcher, "loadable": build_loadable,
     "report": lambda: {"report": report()},
     "compile counting folders": compile_counting_folders, "autotune": autotune, "lower slowly": lower_slowly, "load": load,
     "interrupt autotuning": interrupt_autotuning, "preempt": preempt, "preempt naming": preempt_naming, "without collecting": run_without_collecting,

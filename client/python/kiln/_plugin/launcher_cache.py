@@ -22,6 +22,7 @@ from triton import knobs
 
 from kiln._plugin import identity, own
 from kiln._plugin.attempt import attempt
+from kiln._plugin.manifest import manifest_of
 from kiln._plugin.service import Declined, service
 from kiln._plugin.settings import Settings
 from kiln._report import counters
@@ -75,6 +76,7 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
             path = os.path.join(folder, name + sysconfig.get_config_var("EXT_SUFFIX"))
             with open(path, "wb") as file:
                 file.write(found[_FILE])
+            _record(settings, key, found[_FILE])
             return key, path
     return key, ""
 
@@ -92,7 +94,14 @@ def _keep(settings: Settings, key: bytes, path: str) -> None:
         with open(path, "rb") as file:
             content = file.read(own.BYTES_MAX + 1)
         if len(content) <= own.BYTES_MAX:
+            _record(settings, key, content)
             service(settings).put_own(key, {_FILE: content})
+
+
+def _record(settings: Settings, key: bytes, content: bytes) -> None:
+    """A library that was found, too: the node that is warmed may not have it."""
+    if (manifest := manifest_of(settings)) is not None:
+        manifest.add_own(key, {_FILE: content})
 
 
 # --- What decides a library ------------------------------------------------------------------------------------------
