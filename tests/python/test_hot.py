@@ -4,22 +4,27 @@ import asyncio
 import dataclasses
 import hashlib
 import json
+import multiprocessing
 import os
 import pathlib
 import struct
 import time
+import types
 
 import pytest
 
 import kiln
-from kiln import _connection, _hot, request as requests
+from kiln import _connection, _hot, _unreported_uses, request as requests
+from kiln._unreported_uses import HOT, UnreportedUses
 from kiln.sockets import Endpoint
 from kiln.v1 import kernel_pb2, kernel_service_pb2
 from kiln_triton_worker.warm_kernel import WARM_KERNEL as KERNEL
 from places import TOOLCHAIN
+from test_connection import ok, serving  # noqa: F401
 
 pytestmark = pytest.mark.one_case
 
+NOTE_USES = 9  # LIGHT_METHOD_NOTE_USES
 PTX = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"
 
 
@@ -338,20 +343,26 @@ def test_the_command_reads_there_before_it_asks(daemon, tmp_path):
 
 
 def told(client):
-    return kernel_service_pb2.NoteUsesRequest.FromString(client._hot.take_uses()).keys
+    return kernel_service_pb2.NoteUsesRequest.FromString(client._hot.uses.take()).keys
 
 
-def test_hits_are_added_up_by_place_and_job(daemon, client):
-    hot = client._hot
-    hot.take_uses()
-    for place, job, seconds in ((_hot.HOT, "train", 1.5), (_hot.HOT, "train", 0.25), (_hot.HOT, "ä" * 100, float("nan")), (2, "", 1e9)):
-        hot.note_hit(place, job, seconds, 7)
-    hits = kernel_service_pb2.NoteUsesRequest.FromString(hot.take_uses()).hits
-    assert [(one.place, one.job, one.count, one.saved_micros, one.bytes) for one in hits] == [
-        (kernel_service_pb2.ToldHits.HOT, "train", 2, 1_750_000, 14), (1, "ä" * 100, 1, 0, 7), (kernel_service_pb2.ToldHits.OWN, "", 1, 300_000_000, 7)]
-    for number in range(1000):
-        hot.note_hit(_hot.HOT, str(number), 0, 0)
-    assert len(kernel_service_pb2.NoteUsesRequest.FromString(hot.take_uses()).hits) == 64 and hot.take_uses() == b""
+def test_a_client_that_only_finds_tells(daemon, client, monkeypatch):
+    asked = request("only found")
+    client.compile(asked)
+    client.toolchains()
+    before = uses(daemon)
+    client.compile(asked)
+    assert uses(daemon) == before
+    monkeypatch.setattr(_unreported_uses, "_DUE_COUNT", 1)
+    client.compile(asked)
+    assert uses(daemon) == before + 1
+
+    async def work():
+        async with kiln.AsyncClient(root=str(daemon.root)) as connected:
+            await connected.compile(asked)
+            return uses(daemon)  # while it is connected
+
+    assert asyncio.run(work()) == before + 2
 
 
 def test_a_child_tells_nothing_of_its_parents_uses(daemon, client):
@@ -361,6 +372,117 @@ def test_a_child_tells_nothing_of_its_parents_uses(daemon, client):
     if child == 0:
         os._exit(len(told(client)) or (client.compile(request("forked")).tier != "hot") or len(told(client)) - 1)
     assert os.waitpid(child, 0)[1] == 0 and len(told(client)) == 1
+
+
+# --- Uses, told to a daemon that only listens -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The time, which stands still until a test moves it."""
+    clock = types.SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(_unreported_uses, "time", types.SimpleNamespace(monotonic=lambda: clock.seconds))
+    return clock
+
+
+@pytest.fixture
+def listening(serving):  # noqa: F811
+    """A daemon that takes what it is listening."""
+    return serving(lambda number, method: ok(number))[1]
+
+
+def key(number):
+    return number.to_bytes(32, "little")
+
+
+def test_hits_are_added_up_by_place_and_job():
+    uses = UnreportedUses(Endpoint(), lambda: None)
+    for place, job, seconds in ((HOT, "train", 1.5), (HOT, "train", 0.25), (HOT, "ä" * 100, float("nan")), (2, "", 1e9)):
+        uses.add_hit(place, job, seconds, 7)
+    hits = kernel_service_pb2.NoteUsesRequest.FromString(uses.take()).hits
+    assert [(one.place, one.job, one.count, one.saved_micros, one.bytes) for one in hits] == [
+        (kernel_service_pb2.ToldHits.HOT, "train", 2, 1_750_000, 14), (1, "ä" * 100, 1, 0, 7), (kernel_service_pb2.ToldHits.OWN, "", 1, 300_000_000, 7)]
+    for number in range(1000):
+        uses.add_hit(HOT, str(number), 0, 0)
+    assert len(kernel_service_pb2.NoteUsesRequest.FromString(uses.take()).hits) == 64 and uses.take() == b""
+
+
+@pytest.mark.parametrize("add,count", [
+    (lambda uses, number: uses.add(key(number)), 256), (lambda uses, number: uses.add_hit(HOT, str(number), 0.0, 1), 64),
+    (lambda uses, number: uses.add_hit(HOT, "one", 0.0, 1), 4096)], ids=["keys", "jobs", "hits of one job"])
+def test_many_are_told_at_once(listening, now, add, count):
+    uses = UnreportedUses(Endpoint(listening.path))
+    for number in range(count - 1):
+        add(uses, number)
+    uses.add(key(0))
+    assert listening.seen == []
+    add(uses, count - 1)
+    uses.add(key(0))
+    assert listening.seen == [(1, NOTE_USES)]
+
+
+def test_the_next_hit_tells_of_one_that_has_waited(listening, now):
+    uses = UnreportedUses(Endpoint(listening.path))
+    for number in range(3):
+        uses.add(key(number))
+        now.seconds += 0.9
+    assert listening.seen == []
+    now.seconds += 0.2
+    uses.add(key(3))
+    assert listening.seen == [(1, NOTE_USES)] and uses.take() == b""
+    now.seconds += 100
+    uses.add(key(4))
+    assert len(listening.seen) == 1  # it is the first again
+
+
+def test_a_daemon_that_is_away_is_left_alone_for_a_while(serving, now, tmp_path, monkeypatch):  # noqa: F811
+    sought, find = [], Endpoint.find
+    monkeypatch.setattr(Endpoint, "find", lambda endpoint: sought.append(endpoint) or find(endpoint))
+    uses = UnreportedUses(Endpoint(tmp_path / "kilnd.sock"))
+    uses.add(key(0))
+    now.seconds += 2
+    for number in range(300):
+        uses.add(key(number))
+    assert len(sought) == 1
+    _, daemon = serving(lambda number, method: ok(number))
+    uses.add(key(300))
+    assert daemon.seen == []
+    now.seconds += 30
+    uses.add(key(301))
+    assert daemon.seen == [(1, NOTE_USES)] and uses.take() == b""  # the earlier ones, too
+
+
+def test_a_daemon_that_does_not_answer_delays_one_hit(serving, now):  # noqa: F811
+    _, daemon = serving(lambda number, method: b"")
+    uses = UnreportedUses(Endpoint(daemon.path))
+    uses.add(key(0))
+    for _ in range(3):
+        now.seconds += 5
+        began = time.monotonic()
+        uses.add(key(1))
+        spent_s = time.monotonic() - began
+        assert spent_s < 1.0
+    assert len(daemon.seen) == 1
+
+
+@pytest.mark.parametrize("end", ["at the end of multiprocessing's", "after a while"])
+def test_children_tell(listening, end, monkeypatch):
+    """They end without atexit."""
+    uses = UnreportedUses(Endpoint(listening.path))
+    uses.add(key(0))  # the parent's
+
+    def hit():
+        uses.add(key(1))
+        if end == "after a while":
+            monkeypatch.setattr(_unreported_uses, "time", types.SimpleNamespace(monotonic=lambda: time.monotonic() + 3))
+            uses.add(key(1))
+            os._exit(0)
+
+    child = multiprocessing.get_context("fork").Process(target=hit)
+    child.start()
+    child.join()
+    assert child.exitcode == 0 and listening.seen == [(1, NOTE_USES)]
+    assert list(kernel_service_pb2.NoteUsesRequest.FromString(uses.take()).keys) == [key(0)]
 
 
 # --- Parts -----------------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ import types
 from typing import Any, Optional, Sequence, Tuple
 
 from kiln import _process
-from kiln._hot_files import EARLIER, HOT, HotFiles
+from kiln._hot_files import EARLIER, HotFiles
 from kiln._signals import reraise_from_handler
 from kiln._toolchains import Toolchains, Unsure
+from kiln._unreported_uses import HOT, UnreportedUses
 from kiln.artifact import Artifact
 from kiln.request import CompileRequest
 from kiln.sockets import Endpoint
@@ -23,8 +24,8 @@ _DOCUMENT_FORMAT = 1
 class HotReader(HotFiles):
     """One for each client. Thread-safe: what is remembered is replaced as a whole."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint)
+    def __init__(self, endpoint: Endpoint, uses: Optional[UnreportedUses] = None) -> None:
+        super().__init__(endpoint, uses)
         self._toolchains: "Tuple[Any, Optional[Toolchains]]" = (None, None)  # with the file's identity
 
     def find(self, request: CompileRequest) -> Optional[Artifact]:
@@ -40,9 +41,9 @@ class HotReader(HotFiles):
                 reraise_from_handler(error)
             return None
         if artifact is not None:
-            self.note_uses(key)
-            self.note_hit(HOT, request.job, artifact.provenance.compile_seconds,
-                          sum(stage.size_bytes for stage in artifact.stages.values()))
+            self.uses.add_hit(HOT, request.job, artifact.provenance.compile_seconds,
+                              sum(stage.size_bytes for stage in artifact.stages.values()))
+            self.uses.add(key)
         return artifact
 
     def toolchains(self) -> Optional[Toolchains]:

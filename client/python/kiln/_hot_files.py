@@ -7,21 +7,18 @@ storage/format.md in Kiln's source describes the files. This reader relies on th
 * The SHA-256 of each content that is handed out is checked, here or by the caller.
 """
 
-import atexit
 import hashlib
 import os
 import stat
 import struct
-import weakref
 from typing import Dict, Iterator, Optional, Tuple
 
-from kiln import _process
 from kiln._signals import suppressed
+from kiln._unreported_uses import UnreportedUses
 from kiln.errors import KilnError
-from kiln.sockets import PREAMBLE, Endpoint, frame, service_uid
+from kiln.sockets import Endpoint, service_uid
 
 EARLIER = ".stages"  # behind the key: the file of the stages before the final binary
-_USES_MAX = 4096  # what the daemon takes at once
 _HEADER = struct.Struct("<8sIIQQ32sQQ")  # magic, version, number of stages, size, XXH3, key, offset and size of the document
 _STAGE = struct.Struct("<32s32sQQ")  # name, digest, offset, size
 _MAGIC, _VERSION = b"KILNART\n", 1
@@ -30,28 +27,16 @@ _OWN_MAGIC = b"KILNOWN\n\1"  # and the version
 _OWN_FILE = struct.Struct("<32sQB")  # digest, size, whether it is an artifact's output
 _SALT_BYTES = 32
 _NUMBER = struct.Struct("<I")
-_NOTE_USES = 9  # LIGHT_METHOD_NOTE_USES
-_TELLING_S = 0.1
-HOT, OWN = 1, 2  # ToldHits.Place
-_TOLD_HITS_MAX = 64  # what the daemon takes at once
-_SAVED_S_MAX = 300.0  # what it counts for a hit
 Stages = Dict[str, Tuple[bytes, bytes]]  # digest and content
 
 
 class HotFiles:
-    """Thread-safe. Blocks as reading from a tmpfs does."""
+    """Thread-safe. Blocks as reading from a tmpfs does, and as `uses` does, which has each hit."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, uses: Optional[UnreportedUses] = None) -> None:
         self._endpoint = endpoint
+        self.uses = uses or UnreportedUses(endpoint)
         self.folder = ""
-        self.reset_after_fork()
-        _readers.add(self)
-        _process.reset_in_children(self)
-
-    def reset_after_fork(self) -> None:
-        """The parent's uses are the parent's to tell."""
-        self._uses: "Dict[bytes, None]" = {}
-        self._hits: "Dict[Tuple[int, str], Tuple[int, int, int]]" = {}  # by place and job: count, microseconds saved, bytes
 
     def is_there(self) -> bool:
         """Whether there is a hot directory that may be trusted."""
@@ -80,7 +65,7 @@ class HotFiles:
                     at += size
                 if hashlib.sha256(files[name]).digest() != digest:
                     return None
-            self.note_uses(record, *outputs)
+            self.uses.add(record, *outputs)
             return files
         return None
 
@@ -114,56 +99,6 @@ class HotFiles:
     def _is_trusted(self, info: os.stat_result) -> bool:
         is_trusted = info.st_uid in (0, os.geteuid(), self._endpoint.server_uid) or info.st_uid == service_uid()
         return is_trusted and not info.st_mode & _WRITABLE
-
-    def note_uses(self, *keys: bytes) -> None:
-        if len(self._uses) < _USES_MAX:
-            self._uses.update(dict.fromkeys(keys))
-
-    def note_hit(self, place: int, job: str, seconds: float, size: int) -> None:
-        """A hit that the daemon does not see. place: HOT or OWN. seconds: what the compile took. size: of what was read, in bytes."""
-        count, saved, read = self._hits.get((place, job), (0, 0, 0))
-        if count or len(self._hits) < _TOLD_HITS_MAX:
-            self._hits[place, job] = count + 1, saved + int(min(max(0.0, seconds), _SAVED_S_MAX) * 1e6), read + size
-
-    def take_uses(self) -> bytes:
-        """A NoteUsesRequest of what was noted since this was last called; b"" for nothing."""
-        uses, self._uses = self._uses, {}
-        hits, self._hits = self._hits, {}
-        told = b"".join(b"\x0a\x20" + key for key in list(uses)[:_USES_MAX])  # each is field 1, of 32 bytes
-        for (place, job), numbers in hits.items():
-            name = job.encode(errors="replace")
-            one = b"\x0a" + _varint(len(name)) + name
-            for field, number in enumerate((place, *numbers), 2):
-                one += _varint(field << 3) + _varint(number)
-            told += b"\x12" + _varint(len(one)) + one
-        return told
-
-    def tell_uses(self) -> None:
-        """Tells the daemon of them, over a connection for that. Losing some is fine."""
-        with suppressed(KilnError, OSError):
-            if told := self.take_uses():
-                with self._endpoint.connect()[1] as connection:
-                    connection.settimeout(_TELLING_S)
-                    connection.sendall(PREAMBLE + frame(1, 0, _NOTE_USES, told))
-                    connection.recv(1)  # it has read them
-
-
-_readers: "weakref.WeakSet[HotFiles]" = weakref.WeakSet()
-
-
-@atexit.register
-def _tell_uses() -> None:
-    for reader in list(_readers):
-        reader.tell_uses()
-
-
-def _varint(number: int) -> bytes:
-    """As protobuf writes it."""
-    digits = bytearray()
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes(digits + bytes([number]))
 
 
 def _own_files(document: bytes) -> "Iterator[Tuple[str, bytes, int, bytes, str]]":

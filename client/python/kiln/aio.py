@@ -10,6 +10,7 @@ from kiln._connection import (ANSWER, IN_FLIGHT_MAX, cancel_frame, cancelled, de
                               too_late, wedged)
 from kiln._hot import HotReader
 from kiln._signals import suppressed
+from kiln._unreported_uses import UnreportedUses
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import DeadlineExceededError, KilnError, UnavailableError
 from kiln.request import CompileRequest
@@ -35,7 +36,7 @@ class AsyncClient:
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0) -> None:
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        self._hot = HotReader(self._endpoint)
+        self._hot = HotReader(self._endpoint, UnreportedUses(self._endpoint, self._tell_if_connected))
         self._stream: Optional[_Stream] = None
         self._reconnecting = asyncio.Lock()
 
@@ -141,9 +142,14 @@ class AsyncClient:
         self._tell_uses(self._stream)
         return await self._stream.call(method, message, deadline)
 
+    def _tell_if_connected(self) -> None:
+        if self._stream is not None and not self._stream.has_ended:
+            with suppressed(KilnError):  # of a forked child
+                self._tell_uses(self._stream)
+
     def _tell_uses(self, stream: "_Stream") -> None:
         """Nobody waits for the answer."""
-        if uses := self._hot.take_uses():
+        if uses := self._hot.uses.take():
             stream._start("NoteUses", pb.NoteUsesRequest.FromString(uses), None)
 
     async def _reconnect(self) -> None:

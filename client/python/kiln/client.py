@@ -10,6 +10,7 @@ from kiln import _calls, _process, _validate
 from kiln._batch import Batch
 from kiln._connection import Connection, deadline_of
 from kiln._hot import HotReader
+from kiln._unreported_uses import UnreportedUses
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
@@ -40,10 +41,10 @@ class Client:
 
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
-                 _began: Optional[float] = None) -> None:
-        # _began: when looking for the daemon did, for whoever imports this module for it.
+                 _began: Optional[float] = None, _uses: Optional[UnreportedUses] = None) -> None:
+        # _began: when looking for the daemon did, for whoever imports this module for it. _uses: what else its calls tell of.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        self._hot = HotReader(self._endpoint)
+        self._hot = HotReader(self._endpoint, _uses or UnreportedUses(self._endpoint))
         _validate.count(attempts, "attempts")
         self._attempts = attempts
         self.reset_after_fork()
@@ -69,7 +70,7 @@ class Client:
 
     def close(self) -> None:
         """Ends the connection: CallCancelledError for calls under way. A later call opens a new one."""
-        self._hot.tell_uses()
+        self._hot.uses.tell()
         idle, self._idle = self._idle, []
         for connection in [*idle, *self._busy]:
             connection.cancel()
@@ -150,7 +151,7 @@ class Client:
         """An idle connection, or a new one. KilnError."""
         connection = self._pop_idle() or Connection(self._endpoint)
         self._busy[connection] = threading.get_ident()
-        if uses := self._hot.take_uses():
+        if uses := self._hot.uses.take():
             connection.tell("NoteUses", pb.NoteUsesRequest.FromString(uses))
         return connection
 

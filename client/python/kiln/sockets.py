@@ -65,11 +65,12 @@ class Endpoint:
         """The socket's path. UnavailableError where there is none in any of the places."""
         return find_socket(self.socket, self.root, is_plugin=self.is_plugin)
 
-    def connect(self) -> "Tuple[str, _Socket]":
-        """A connection to a trusted server, and the socket's path. KilnError otherwise, within connect_s."""
+    def connect(self, within_s: Optional[float] = None) -> "Tuple[str, _Socket]":
+        """A connection to a trusted server, and the socket's path. KilnError otherwise, within that time; None: connect_s."""
         path = self.find()
+        budget_s = self.connect_s if within_s is None else within_s
         try:
-            return path, connected(path, server_uid=self.server_uid, budget_s=self.connect_s, is_plugin=self.is_plugin)
+            return path, connected(path, server_uid=self.server_uid, budget_s=budget_s, is_plugin=self.is_plugin)
         except OSError as error:  # this process may open no more files, say
             reraise_from_handler(error)
             raise UnavailableError(f"connect to {path}: {error.strerror or error}") from None

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, NamedT
 
 import kiln
 from kiln import _process
-from kiln._hot_files import OWN, HotFiles
+from kiln._hot_files import HotFiles
 from kiln._plugin import autotune_prefetch
 from kiln._plugin.attempt import attempt
 from kiln._plugin.settings import LOG, Settings
 from kiln._report import counters
 from kiln._signals import reraise_from_handler
+from kiln._unreported_uses import OWN, UnreportedUses
 from kiln.errors import (CompilationError, DeadlineExceededError, FailedPreconditionError, InvalidArgumentError, KilnError, NotFoundError,
                          PermissionDeniedError, UnavailableError, WedgedError)
 from kiln.sockets import Endpoint
@@ -104,7 +105,8 @@ class Service:
         self._said: Dict[str, None] = {}
         self._own_closed_until: Dict[str, float] = {}
         self._endpoint = Endpoint(server_uid=settings.server_uid, is_plugin=True)
-        self._hot = HotFiles(self._endpoint)
+        self._uses = UnreportedUses(self._endpoint)
+        self._hot = HotFiles(self._endpoint, self._uses)
         self.reset_after_fork()
         _process.reset_in_children(self)
 
@@ -192,9 +194,7 @@ class Service:
 
     def note_own_hit(self, seconds: float, size: int) -> None:
         """For the daemon's statistics. seconds: what the compile took. size: of the files, in bytes."""
-        client = self._client  # read once: another thread may close it
-        told = self._hot if client is None else client._hot  # which tells sooner
-        told.note_hit(OWN, self._settings.job, seconds, size)
+        self._uses.add_hit(OWN, self._settings.job, seconds, size)
 
     def put_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]", tunings: bool = False) -> None:
         """Stores files under that key. Declined if the daemon does not answer now. tunings: as of a client."""
@@ -239,7 +239,7 @@ class Service:
                     if 0 < os.sysconf("SC_OPEN_MAX") < probe.fileno() + _SPARE_DESCRIPTORS:
                         raise OSError(errno.EMFILE, "only few file descriptors are left, and Triton needs some")
                 # Only now: importing protobuf takes some hundredths of a second.
-                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began)
+                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began, _uses=self._uses)
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
                 reraise_from_handler(error)
                 if autotune_prefetch.is_broken_off():
