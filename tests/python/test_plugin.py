@@ -1148,6 +1148,25 @@ def test_a_published_kernel_is_taken_from_the_hot_directory(own_daemon, newest, 
     assert [one["hash"] for one in got] == [one["hash"] for one in expected] and job.files() == plain.files()
 
 
+@pytest.mark.parametrize("mode", ["use", "require"])
+def test_a_kernel_that_another_user_has_had_compiled_needs_no_daemon(other_daemon, newest, tmp_path, mode):
+    """A setting stands for the other user: this job finds nothing by Triton's key."""
+    with other_daemon:
+        with Job(tmp_path, newest, other_daemon.root, cache="theirs") as job:
+            job.run("be patient")
+            assert "hash" in job.compile("vector_add")
+        other_daemon.kill()
+        with Job(tmp_path, newest, other_daemon.root, cache="mine", TRITON_STORE_BINARY_ONLY="1", KILN_MODE=mode) as job:
+            assert "hash" in job.compile("vector_add"), job.log
+            missing = job.compile("vector_add", num_warps=16)
+            report = job.report()
+        assert report["hits"] == {"hot": 1}, (report, job.log)
+        if mode == "use":
+            assert report["local"] == {"the daemon is away": 1}, report
+        else:
+            assert missing["error"] == "CacheMissError" and "the daemon is away" in missing["message"] and report["refused"] == 1, missing
+
+
 @pytest.mark.slow
 def test_a_recorded_manifest_warms_another_daemon(daemon, other_daemon, newest, tmp_path):
     manifest = tmp_path / "manifest.jsonl"

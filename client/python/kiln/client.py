@@ -10,7 +10,6 @@ from kiln import _calls, _process, _validate
 from kiln._batch import Batch
 from kiln._connection import Connection, deadline_of
 from kiln._hot import HotReader
-from kiln._unreported_uses import UnreportedUses
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
 from kiln.errors import KilnError, ResourceExhaustedError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
@@ -41,10 +40,10 @@ class Client:
 
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
-                 _began: Optional[float] = None, _uses: Optional[UnreportedUses] = None) -> None:
-        # _began: when looking for the daemon did, for whoever imports this module for it. _uses: what else its calls tell of.
+                 _began: Optional[float] = None, _hot: Optional[HotReader] = None) -> None:
+        # _began: when looking for the daemon did, for whoever imports this module for it. _hot: whoever has looked there already.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
-        self._hot = HotReader(self._endpoint, _uses or UnreportedUses(self._endpoint))
+        self._hot = _hot or HotReader(self._endpoint)
         _validate.count(attempts, "attempts")
         self._attempts = attempts
         self.reset_after_fork()

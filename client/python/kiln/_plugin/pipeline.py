@@ -100,7 +100,7 @@ class Pipeline:
             if not autotune_prefetch.is_ahead() and (declined := self._declined_ahead.pop(triton_hash, None)):
                 raise declined.again()
             if self._manifest is None:
-                service(self._settings).connect()  # before the fingerprint, which can take a second
+                service(self._settings).prepare()  # before the fingerprint, which can take a second
             request = self._request(backend, stages, options, module)
             if self._manifest is not None:
                 said = eligibility.without_defaults(request.options, backend, options)

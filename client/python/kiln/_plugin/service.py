@@ -31,6 +31,7 @@ from kiln.errors import (CompilationError, DeadlineExceededError, FailedPrecondi
 from kiln.sockets import Endpoint
 
 if TYPE_CHECKING:
+    from kiln._hot import HotReader
     from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact
     from kiln.request import CompileRequest
 
@@ -107,6 +108,7 @@ class Service:
         self._endpoint = Endpoint(server_uid=settings.server_uid, is_plugin=True)
         self._uses = UnreportedUses(self._endpoint)
         self._hot = HotFiles(self._endpoint, self._uses)
+        self._reader: Any = None  # a HotReader, once a kernel is asked for
         self.reset_after_fork()
         _process.reset_in_children(self)
 
@@ -136,10 +138,16 @@ class Service:
                 pause.check(Unsuited)
 
     def compile(self, request: "CompileRequest") -> "Artifact":
-        """The artifact. Declined if there is none to be had now; NotFoundError for an only-if-cached request alone."""
+        """The artifact, of the hot directory if it is published. Declined if there is none to be had now; NotFoundError for an
+        only-if-cached request alone."""
         what = (request.toolchain, str(request.ptxas), request.target)
         self._unsuited.get(what, _NO_PAUSE).check(Unsuited)
-        client = self._connected()
+        client = self._client
+        if client is None:  # a client looks there itself
+            with attempt("to look into the hot directory"):
+                if (found := self._hot_reader().find(request)) is not None:
+                    return found
+            client = self._connected()
         try:
             artifact: "Artifact" = client.compile(request, timeout=self._settings.timeout_s)
             return artifact
@@ -225,6 +233,13 @@ class Service:
             LOG.debug("kiln: the own namespace is left alone for a while (%s): %s", what, error)
             raise Declined(f"the daemon answered {error.code}") from None
 
+    def _hot_reader(self) -> "HotReader":
+        """Imported only now: a process that finds all by Triton's key needs none."""
+        if self._reader is None:
+            self._reader = _process.imported("kiln._hot").HotReader(self._endpoint, self._uses)
+        reader: "HotReader" = self._reader
+        return reader
+
     def _connected(self) -> Any:
         with self._lock:
             if self._client is not None:
@@ -239,7 +254,7 @@ class Service:
                     if 0 < os.sysconf("SC_OPEN_MAX") < probe.fileno() + _SPARE_DESCRIPTORS:
                         raise OSError(errno.EMFILE, "only few file descriptors are left, and Triton needs some")
                 # Only now: importing protobuf takes some hundredths of a second.
-                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began, _uses=self._uses)
+                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began, _hot=self._hot_reader())
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
                 reraise_from_handler(error)
                 if autotune_prefetch.is_broken_off():
