@@ -136,6 +136,21 @@ def test_what_is_compiled_after_a_warm_is_reported_with_the_way_to_the_cause(rec
         assert "num_warps: asked 16" in why.out, why
 
 
+@pytest.mark.slow
+def test_a_job_that_misses_after_a_warm_says_so_when_it_ends(recorded, other_daemon):
+    """Unasked, but for KILN_REPORT=0. A job that misses nothing says nothing."""
+    path, _ = recorded
+    with other_daemon as other:
+        assert other.kiln("warm", path, "--job", "train").code == 0
+        log = path.parent / "job.log"
+        for number, (warps, variables, line) in enumerate((
+                (4, {}, ""), (16, {}, ": 1 kernel: 1 compiled (1 missed after a warm: kiln why --job); "), (32, {"KILN_REPORT": "0"}, ""))):
+            log.write_text("")
+            with Job(path.parent, PYTHON, other.root, cache=f"said {number}", KILN_JOB="train", **variables) as job:
+                job.compile("vector_add", num_warps=warps)
+            assert job.log.count("kiln: process") == bool(line) and line in job.log, job.log
+
+
 def test_a_kernel_that_another_gpu_lowers_otherwise_is_named(recorded, kiln, daemon, tmp_path):
     """Before Hopper, Triton's first stage makes pointers of tensor descriptors."""
     path, _ = recorded

@@ -38,6 +38,7 @@ __all__ = ["CacheManager"]
 _settings = Settings.of()
 _NO_KEY = ("", "")
 _LIBRARY = ".so"
+_REPORT = "kiln._report"
 _HAS_HOOK = hasattr(getattr(knobs, "runtime", None), "add_stages_inspection_hook")
 _ONE_BY_ONE = "configurations are compiled one after the other"
 _said: Dict[str, None] = {}
@@ -350,12 +351,18 @@ def _ask_before_building() -> None:
 
 
 def _print_report_at_exit() -> None:
-    if not _settings.exit_line:
-        return
     import atexit
+    if _settings.exit_line == "always":
+        _process.imported(_REPORT)
+    if _settings.exit_line != "never":
+        atexit.register(_print_report)
 
-    from kiln._report import report
-    atexit.register(lambda: print(f"kiln: process {os.getpid()}: {report()}", file=sys.stderr))
+
+def _print_report() -> None:
+    counted = sys.modules.get(_REPORT)  # not before the first kernel
+    report = None if counted is None else counted.report()
+    if report is not None and (report.missed_after_warm or _settings.exit_line == "always"):
+        print(f"kiln: process {os.getpid()}: {report}", file=sys.stderr)
 
 
 _install()

@@ -19,14 +19,15 @@ _TIMEOUT_S = 300.0  # the daemon's own limit on a compile
 
 class Settings(NamedTuple):
     """mode: one of MODES. manifest: the file that `record` writes. timeout_s: for one kernel. server_uid: a uid whose daemon
-    is trusted besides root's and this user's. exit_line: print a report when the process ends. tunings: one of TUNINGS. basedirs:
-    absolute paths of folders that make no difference, besides Inductor's; None: nor does Inductor's. job: its name for the daemon,
-    where users see what was done for it, and jobs of one user take turns."""
+    is trusted besides root's and this user's. exit_line: whether a process that ends prints its report: "always",
+    "never", or "after a miss" of a job that was warmed. tunings: one of TUNINGS. basedirs: absolute paths of folders that make no
+    difference, besides Inductor's; None: nor does Inductor's. job: its name for the daemon, where users see what was done for it,
+    and jobs of one user take turns."""
     mode: str = "use"
     manifest: str = ""
     timeout_s: float = _TIMEOUT_S
     server_uid: Optional[int] = None
-    exit_line: bool = False
+    exit_line: str = "after a miss"
     tunings: str = "use"
     basedirs: Optional[Tuple[str, ...]] = ()
     job: str = ""
@@ -41,7 +42,7 @@ class Settings(NamedTuple):
             manifest=_absolute(manifest) if mode == "record" else "",
             timeout_s=_number(environment, "KILN_TIMEOUT", _TIMEOUT_S),
             server_uid=_whole(environment, "KILN_SERVER_UID"),
-            exit_line=environment.get("KILN_REPORT", "") not in ("", "0"),
+            exit_line={"": "after a miss", "0": "never"}.get(environment.get("KILN_REPORT", ""), "always"),
             tunings=_one_of(TUNINGS, environment, "KILN_TUNINGS"),
             basedirs=None if environment.get("KILN_BASEDIRS") == "" else tuple(_folders(environment.get("KILN_BASEDIRS", ""))),
             job=_validate.job_of(environment))
