@@ -106,12 +106,26 @@ def test_comments_begin_with_their_subject():
     assert not dangling, "\n".join(dangling)
 
 
-def test_the_ceiling_of_memory_is_the_sum_of_limits():
-    limits = (ROOT / "storage/base/limits.h").read_text()
+def limits():
     values = {"size_t": int}
-    for name, value in re.findall(r"inline constexpr size_t (k\w+) = ([^;]+);", limits):
+    for name, value in re.findall(r"inline constexpr size_t (k\w+) = ([^;]+);", (ROOT / "storage/base/limits.h").read_text()):
         with contextlib.suppress(NameError, SyntaxError):  # those that others than these decide
             values[name] = int(eval(value.replace("'", "").replace("{", "(").replace("}", ")"), {}, values))
+    return values
+
+
+def test_the_light_protocol_names_the_limits():
+    values = limits()
+    told = (ROOT / "protos/kiln/v1/light.proto").read_text()
+    for words in (f"{values['kStreamInFlightMax']} requests are in flight", f"answers of {values['kStreamUnsentBytesMax'] >> 10} KiB unread",
+                  f"a body of more than {values['kRequestBytesMax'] >> 20} MiB",
+                  f"hold more than is left of {values['kLightRequestBytesMax'] >> 20} MiB", f"is left of {values['kUnreadBytesMax'] >> 20} MiB"):
+        assert words in told, words
+    assert f"reads up to {values['kStreamInFlightMax']} requests" in (ROOT / "client/python/kiln/_connection.py").read_text()
+
+
+def test_the_ceiling_of_memory_is_the_sum_of_limits():
+    values = limits()
     names = ("kUnreadBytesMax", "kLightRequestBytesMax", "kRequestBufferBytesMax", "kQueueBytesMax")
     parts = [*(values[name] for name in names), values["kConnectionsMax"] * values["kConnectionBufferBytesMax"]]
     text = (ROOT / "docs/reference.md").read_text().partition("**Memory.**")[2]

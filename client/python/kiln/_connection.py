@@ -15,7 +15,7 @@ from kiln.sockets import PREAMBLE, Endpoint, frame
 from kiln.v1 import kernel_service_pb2 as pb
 from kiln.v1 import light_pb2
 
-# The daemon reads no more than 256: this leaves room for a question for a sign of life.
+# The daemon reads up to 512 requests before it answers. Questions for a sign of life find room beside these.
 IN_FLIGHT_MAX = 250
 ANSWER = struct.Struct("<IQB")
 _COUNTED = 4  # the length counts what follows it
