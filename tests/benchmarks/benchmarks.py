@@ -8,6 +8,7 @@ stays 0, unless --strict. What cannot be measured is told with its reason, the o
 import argparse
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -194,6 +195,7 @@ class Setting:
 
     def allocator(self):
         """The variables with which a zygote of this Triton allocates."""
+        self.sequence_ms(self.distinct(1))  # has the zygote start
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 if f"\nPPid:\t{self.daemon.pid}\n" not in (folder / "status").read_text() or b"triton" not in (folder / "cmdline").read_bytes():
@@ -358,9 +360,9 @@ def first_touch(setting):
 
 def scale(setting):
     """What a hit, a start and the daemon's memory grow to with the number of entries."""
-    few, many, most = (StoredEntries(setting, count) for count in (1000, 100_000, 1_000_000))
+    few, some, many, most = (StoredEntries(setting, count) for count in (1000, 10_000, 100_000, 1_000_000))
     p50, p99 = (ratios(zip(most.ratios("uniform", percentile), few.ratios("uniform", percentile))) for percentile in ("p50", "p99"))
-    return [many.first_touch(), most.first_touch(),
+    return [some.first_touch(), many.first_touch(), most.first_touch(),
             Row("scale-hit", p50, 1.3, "lower", "p50 of hits of any of 1000 entries, both to an echo; ours of any of 1000000",
                 statistics.median(p99), most.cpu_ms, most.count),
             Row("scale-ready", most.ready_s, 2, "lower", "1 s: the start of a daemon that was killed, with 1000000 entries", kernels=most.count),
@@ -572,9 +574,23 @@ def first_kernel(setting):
 
 def cold_batch(setting):
     """100 kernels at once, against one bare process per core that share the list."""
+    busy, pairs, cpu_ms = batches(setting)
+    return [Row("cold-batch-busy", busy, 0.9, "higher", "cores × wall time: CPU time spent in compilers", cpu_ms=cpu_ms, kernels=100),
+            Row("cold-batch", ratios(pairs), 1.1, "lower", f"{len(os.sched_getaffinity(0))} warm bare Triton processes sharing the same list",
+                cpu_ms=cpu_ms, kernels=100)]
+
+
+def cold_batch_allocator(setting):
+    _, pairs, cpu_ms = batches(setting, setting.allocator())
+    return [Row("cold-batch-allocator", ratios(pairs), 1.1, "lower", "as cold-batch, with our workers' allocator in those processes too",
+                cpu_ms=cpu_ms, kernels=100)]
+
+
+def batches(setting, environment=None):
+    """How busy the cores were, the seconds of ours and of bare processes with these variables, and our milliseconds of CPU for a kernel."""
     cores = len(os.sched_getaffinity(0))
     busy, pairs, taken = [], [], setting.cpu()
-    processes = [setting.bare("share") for _ in range(cores)]
+    processes = [setting.bare("share", environment) for _ in range(cores)]
     for turn in range(5):
         before = setting.stats()
         requests = setting.distinct(100)
@@ -601,10 +617,7 @@ def cold_batch(setting):
     for process in processes:
         process.stdin.close()
         process.wait()
-    cpu_ms = 1000 * taken.seconds / (5 * 100)
-    return [Row("cold-batch-busy", busy, 0.9, "higher", "cores × wall time: CPU time spent in compilers", cpu_ms=cpu_ms, kernels=100),
-            Row("cold-batch", ratios(pairs), 1.1, "lower", f"{cores} warm bare Triton processes sharing the same list",
-                cpu_ms=cpu_ms, kernels=100)]
+    return busy, pairs, 1000 * taken.seconds / (5 * 100)
 
 
 def tuning_batch(setting):
@@ -668,8 +681,11 @@ def plugin(setting):
            "assert plug_in._plugin('service').service(plug_in._settings).get_own(b'first ask'); ")
     put = "import kiln; kiln.Client().put_own({b'first ask': {'name': b'content'}})"
     subprocess.run([setting.python, "-c", put], env=environment, check=True)
+    root, without_hot = setting.folder / "called", {**environment, "KILN_ROOT": str(setting.folder / "called")}
+    daemon = setting.start_daemon(root, f"toolchain.directories={setting.nvrtc}", "hot.size=0B")
+    subprocess.run([setting.python, "-c", put], env=without_hot, check=True)
 
-    def each_ms(clock, then):
+    def each_ms(clock, then, environment=environment):
         script = (f"from time import {clock} as now; from triton import knobs; import triton.runtime.cache; begin = now(); "
                   f"knobs.cache.manager_class; {then}print(1000 * (now() - begin))")
 
@@ -680,24 +696,29 @@ def plugin(setting):
         once()  # leaves the bytecode, and the fingerprint
         return [once() for _ in range(15)]
 
-    return [Row("plugin-import", each_ms("perf_counter", ""), 30, "lower",
+    rows = [Row("plugin-import", each_ms("perf_counter", ""), 30, "lower",
                 "1 ms: what importing kiln.triton adds to a process that has imported Triton"),
             Row("plugin-first-ask", each_ms("process_time", ask), 15, "lower",
-                "1 ms of processor time, from importing kiln.triton to the first hit")]
+                "1 ms of processor time, from importing kiln.triton to the first hit"),
+            Row("plugin-first-call", each_ms("process_time", ask, without_hot), 15, "lower",
+                "the same where the hit is the daemon's answer: nothing is published")]
+    daemon.terminate()
+    daemon.wait(60)
+    return rows
 
 
 class Jobs:
     """Processes that resolve kernels, with the plug-in or without: the example kernels (plugin_job.py), or others."""
 
+    _caches = itertools.count(1)
+
     def __init__(self, setting, program="plugin_job.py", **variables):
         self.setting = setting
         self._program = program
         self._variables = variables
-        self._number = 0
 
     def new_cache(self):
-        self._number += 1
-        return self.setting.folder / f"triton-cache-{self._number}"
+        return self.setting.folder / f"triton-cache-{next(self._caches)}"
 
     def run(self, kernels, caches, plug_in, *folder, user=None):
         """One process for each of these Triton caches, all at once; what each of them says. `kernels` and `folder`: the program's arguments."""
@@ -832,6 +853,19 @@ def second_process(setting):
             row("second-process-cold", "empty", "cold", 0.1, "the same process without Kiln, which compiles; ours has no files")]
 
 
+def second_process_allocator(setting):
+    """What second-process-cold is a ratio of, with our workers' allocator."""
+    jobs, bare = Jobs(setting), Jobs(setting, **setting.allocator())
+    turns = []
+    for _ in range(6):
+        (ours,), (theirs,) = jobs.run("cuda:90", [jobs.new_cache()], True), bare.run("cuda:90", [bare.new_cache()], False)
+        turns.append((ours, theirs))
+    some, kernels = turns[1:], turns[0][0]["kernels"]  # the first turn has the daemon compile
+    return [Row("second-process-cold-allocator", ratios((ours["ms"], theirs["ms"]) for ours, theirs in some), 0.1, "lower",
+                "as second-process-cold, with our workers' allocator in the process that compiles",
+                cpu_ms=statistics.median(1000 * ours["cpu_s"] / kernels for ours, _ in some), kernels=kernels)]
+
+
 def tuned_second(setting):
     """A process whose tuning another has made before it."""
     jobs = Jobs(setting, "tuned_job.py", **stand_in_libcuda.make(setting.folder / "libcuda"))
@@ -885,21 +919,36 @@ _EMPTY_GOALS = {20: 0.3, 200: 2.0, 1000: 2.0}
 
 def inductor_like(setting):
     """The kernels of a job's first step, compiled by as many forked workers as there are cores."""
-    jobs, cores, kernels = Jobs(setting, "many_kernels.py"), len(os.sched_getaffinity(0)), 32
+    pairs, cpu_ms = first_steps(setting)
+    return [Row("inductor-like", ratios(pairs), 1.0, "lower",
+                f"{len(os.sched_getaffinity(0))} such workers without Kiln; {_STEP_KERNELS} kernels, all of them new", cpu_ms=cpu_ms, kernels=_STEP_KERNELS)]
 
-    def ms(plug_in):
+
+def inductor_like_allocator(setting):
+    pairs, cpu_ms = first_steps(setting, **setting.allocator())
+    return [Row("inductor-like-allocator", ratios(pairs), 1.0, "lower", "as inductor-like, with our workers' allocator in those workers too",
+                cpu_ms=cpu_ms, kernels=_STEP_KERNELS)]
+
+
+_STEP_KERNELS = 32
+
+
+def first_steps(setting, **variables):
+    """The milliseconds of ours and of workers without Kiln with these variables, and our milliseconds of CPU for a kernel."""
+    jobs, bare = Jobs(setting, "many_kernels.py"), Jobs(setting, "many_kernels.py", **variables)
+
+    def ms(jobs, plug_in):
         cache = jobs.new_cache()
         folder = cache.with_suffix(".source")  # another path makes other kernels
         folder.mkdir()
-        return jobs.run(str(kernels), [cache], plug_in, folder, str(cores))[0]["ms"]
+        return jobs.run(str(_STEP_KERNELS), [cache], plug_in, folder, str(len(os.sched_getaffinity(0))))[0]["ms"]
 
     pairs, cpu = [], setting.cpu()
     for _ in range(6):
         with cpu:
-            ours = ms(True)
-        pairs.append((ours, ms(False)))
-    return [Row("inductor-like", ratios(pairs[1:]), 1.0, "lower", f"{cores} such workers without Kiln; {kernels} kernels, all of them new",
-                cpu_ms=1000 * cpu.seconds / (6 * kernels), kernels=kernels)]
+            ours = ms(jobs, True)
+        pairs.append((ours, ms(bare, False)))
+    return pairs[1:], 1000 * cpu.seconds / (6 * _STEP_KERNELS)
 
 
 def basedirs(setting):
@@ -1076,7 +1125,7 @@ GROUPS = {
     ("hit-mallocs", "hit-locks"): counted_hits,
     ("throughput-64", "batch-hit"): load,
     ("first-touch-1000",): first_touch,
-    ("first-touch-100000", "first-touch-1000000", "scale-hit", "scale-ready", "scale-resident"): scale,
+    ("first-touch-10000", "first-touch-100000", "first-touch-1000000", "scale-hit", "scale-ready", "scale-resident"): scale,
     ("full-store-hit", "full-store-put"): full_store,
     ("hit-light", "hit-python"): hit_light,
     ("cold-compile", "cold-compile-allocator"): cold_compile,
@@ -1090,8 +1139,9 @@ GROUPS = {
     ("first-kernel-cold", "first-kernel-hit"): first_kernel,
     ("jail-overhead", "worker-replacement", "worker-memory"): workers,
     ("cold-batch-busy", "cold-batch"): cold_batch,
+    ("cold-batch-allocator",): cold_batch_allocator,
     ("tuning-batch", "cores-measured"): tuning_batch,
-    ("plugin-import", "plugin-first-ask"): plugin,
+    ("plugin-import", "plugin-first-ask", "plugin-first-call"): plugin,
     ("jax-execute",): jax_execute,
     ("graph-plan", "graph-plan-texts", "graph-ptx-template"): graph,
     ("graph-lookup",): graph_lookup,
@@ -1099,9 +1149,11 @@ GROUPS = {
     ("graph-recompute-16", "graph-recompute-64", "graph-recompute-256"): graph_recompute,
     ("jax-import",): jax_import,
     ("second-process", "second-process-empty", "second-process-cold"): second_process,
+    ("second-process-cold-allocator",): second_process_allocator,
     ("tuned-second",): tuned_second,
     **{(f"plugin-kernels-{count}", f"plugin-kernels-{count}-empty"): plugin_kernels(count) for count in _EMPTY_GOALS},
     ("inductor-like",): inductor_like,
+    ("inductor-like-allocator",): inductor_like_allocator,
     ("basedirs",): basedirs,
     ("eight-processes", "eight-processes-whole"): eight_processes,
     ("idle-connections", "idle-connection-kb"): idle_connections,
@@ -1109,7 +1161,8 @@ GROUPS = {
     ("soak-memory", "soak-descriptors", "soak-threads"): soak,
 }
 # Rows of --all: they take long, or count instead of timing.
-LONG = ("basedirs", "warm-cold", "bundle", "why", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-100000", "full-store-hit", "idle-connections", "hostile-memory")
+LONG = ("basedirs", "warm-cold", "bundle", "why", "plugin-kernels-200", "plugin-kernels-1000", "throughput-64", "first-touch-10000", "full-store-hit",
+        "idle-connections", "hostile-memory", "cold-batch-allocator", "second-process-cold-allocator", "inductor-like-allocator")
 # One that takes as long as it is told.
 SOAK = "soak"
 
