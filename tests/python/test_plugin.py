@@ -688,7 +688,7 @@ def test_a_configuration_that_does_not_compile_fails_alone_in_the_mode_that_requ
         with Job(tmp_path, python, warmed.root, cache="early", KILN_MODE="require") as job:
             early, = job.run("children", count=1, command={"autotune": tuning})["answers"]
         assert "CacheMissError" in early["message"] and "A kernel that does not compile is never stored" in early["message"], early
-        assert warmed.kiln("warm", manifest).code == 1  # it names the one
+        assert warmed.kiln("warm", manifest).code == 0
         with Job(tmp_path, python, warmed.root, cache="second", KILN_MODE="require") as job:
             got = job.run("autotune", **tuning)
             assert job.report()["local"] == {} and job.report()["refused"] == 1
