@@ -126,12 +126,15 @@ def test_what_is_compiled_after_a_warm_is_reported_with_the_way_to_the_cause(rec
             assert job.compile("vector_add", num_warps=16)
             told = job.report()
         assert (told["compiled"], told["missed_after_warm"]) == (1, 1), told
+        assert other.kiln("warm", path).code == 0
+        recorded_job, = (one for one in other.kiln("stats", "--json").objects()[0]["jobs"] if one["job"] == "example")
+        assert recorded_job["warmed"] == len(KERNELS), recorded_job
         train, = (one for one in other.kiln("stats", "--json").objects()[0]["jobs"] if one["job"] == "train")
         assert (train["warmed"], train["compiled"], train["missed_after_warm"]) == (len(KERNELS), 1, 1), train
         table = other.kiln("stats", "--jobs", "--table")
         assert "MISSED" in table.out and "1 kernel compiled for jobs that were warmed" in table.error and "kiln why --job" in table.error, table
         today, = other.kiln("stats", "--json").objects()[0]["days"]
-        assert today["done"]["warmed"] == len(KERNELS) and other.kiln("stats", "--days").code == 0
+        assert today["done"]["warmed"] == 2 * len(KERNELS) and other.kiln("stats", "--days").code == 0
         why = other.kiln("why", "--job", "train")
         assert "num_warps: asked 16" in why.out, why
 

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import re
 import resource
@@ -148,6 +149,22 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch, caplog):
     gone.rmdir()
     manifest.Manifest(Settings.of({"KILN_MODE": "record"}).manifest).add(manifest.Recording(REQUEST))
     assert "recording to kiln-manifest.jsonl stopped" in caplog.text
+
+
+@pytest.mark.parametrize("version", [
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Thu Oct  1 10:00:00 UTC 2026\nGCC version:  gcc version 12.2.0\n",
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder@host)\n",
+], ids=["closed", "open"])
+def test_a_recording_names_the_machines_gpus_and_their_driver(tmp_path, monkeypatch, version):
+    monkeypatch.setattr(manifest, "_NVIDIA", str(tmp_path))
+    assert manifest.origin_lines("") == [] or "driver" not in json.loads(manifest.origin_lines("")[0])["manifest"].get("versions", {})
+    (tmp_path / "version").write_text(version)
+    for gpu in "0000:17:00.0", "0000:65:00.0":
+        (tmp_path / "gpus" / gpu).mkdir(parents=True)
+        (tmp_path / "gpus" / gpu / "information").write_text("Model: \t\t NVIDIA H200\nIRQ:   \t\t 42\nGPU UUID: \t GPU-0\n")
+    line, = manifest.origin_lines("train")
+    told = json.loads(line)["manifest"]
+    assert (told["job"], told["devices"], told["versions"]["driver"]) == ("train", ["NVIDIA H200"], "580.159.04")
 
 
 def test_the_line_of_a_report():

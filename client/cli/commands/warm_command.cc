@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "client/cli/commands/batch.h"
@@ -7,6 +8,7 @@
 #include "client/cli/commands/request_source.h"
 #include "client/cli/commands/warm_own_entries.h"
 #include "client/cli/commands/warmth.h"
+#include "client/cli/requests/manifest_reader.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 
@@ -43,8 +45,31 @@ bool ShowKnown(const WarmMarker& marker, Session& session) {
   return true;
 }
 
+// The job that the manifests are recordings of; "" where they are of several, or do not say. Lines
+// say it anywhere.
+std::string RecordedJob(const std::vector<std::string>& files) {
+  std::string job;
+  for (const std::string& path : files) {
+    if (!ManifestReader::IsManifest(path)) return "";
+    const auto manifest = ManifestReader::Open(path);
+    if (!manifest.ok()) return "";
+    const std::string& its_job = manifest->index().origin().job();
+    if (!job.empty() && its_job != job) return "";
+    job = its_job;
+  }
+  return job;
+}
+
+// Whether the surroundings say for which job this is.
+bool IsWithinJob() {
+  return std::getenv("KILN_JOB") != nullptr || std::getenv("SLURM_JOB_ID") != nullptr;
+}
+
 absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& session) {
   RequestFlags flags = arguments.flags;
+  if (flags.fields["job"].empty() && !IsWithinJob()) {
+    flags.fields["job"] = RecordedJob(arguments.files);
+  }
   // For another toolchain than the recorded one, the time is long.
   const char* const usual = flags.fields["toolchain"].empty() ? "warm" : "background";
   if (flags.fields["priority"].empty()) flags.fields["priority"] = usual;

@@ -242,6 +242,7 @@ absl::StatusOr<ExitCode> WaitForWarmth(const WarmthQuestion& question, Session& 
                         [&] { warmth.ShowProgress(progress); });
     // The daemon may restart, or be busy, while somebody waits.
     while (true) {
+      const SteadyTime began = SystemClock().Now();
       const absl::Status asked = client.ok() ? warmth.Ask(**client, call) : client.status();
       if (!asked.ok() && (!IsOfTheMoment(asked) || absl::IsPermissionDenied(asked))) {
         return CannotRun(asked);
@@ -249,7 +250,9 @@ absl::StatusOr<ExitCode> WaitForWarmth(const WarmthQuestion& question, Session& 
       if (!client.ok()) warmth.SetTrouble(asked);
       if (!client.ok()) client = session.Connect();
       if (warmth.IsDone() || is_over()) break;
-      std::this_thread::sleep_for(kAskAgainTime);
+      // A large manifest takes long to read, and what warms it needs the cores.
+      const auto took = SystemClock().Now() - began;
+      std::this_thread::sleep_for(std::max<SteadyTime::duration>(kAskAgainTime, 2 * took));
     }
   }
   if (!warmth.IsDone())

@@ -2,9 +2,11 @@
 
 import base64
 import functools
+import glob
 import hashlib
 import json
 import os
+import re
 import stat
 import sys
 import threading
@@ -13,13 +15,16 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 from kiln import _process
 from kiln._plugin.file_lock import locked_within
 from kiln._plugin.settings import LOG, Settings
-from kiln._signals import reraise_from_handler
+from kiln._signals import reraise_from_handler, suppressed
 from kiln.request import CompileRequest
 
 if TYPE_CHECKING:
     from kiln.artifact import ArtifactOutput
 
 _LOCK_SECONDS_MAX = 5.0
+_NVIDIA = "/proc/driver/nvidia"
+_VERSION = re.compile(r"Kernel Module.*?\s([0-9]+(?:\.[0-9]+)+)\s")
+_MODEL = re.compile(r"^Model:\s*(.*\S)", re.M)
 
 
 class Recording(NamedTuple):
@@ -141,13 +146,16 @@ def _base64(content: bytes) -> str:
 def origin_lines(job: str) -> List[bytes]:
     """What this process is, for people: one line, or none where nothing is known."""
     versions = {name: getattr(sys.modules.get(name), "__version__", "") for name in ("triton", "torch", "jax")}
+    versions["driver"] = "".join(_in_files(f"{_NVIDIA}/version", _VERSION)[:1])
     origin = {"job": job, "versions": {name: str(version) for name, version in versions.items() if version}, "devices": _devices()}
     known = {name: value for name, value in origin.items() if value}
     return [_line({"manifest": known})] if known else []
 
 
 def _devices() -> List[str]:
-    """The GPUs of PyTorch, where the job has opened them already."""
+    """The machine's GPUs, as NVIDIA's driver says; otherwise those of PyTorch, where the job has opened them already."""
+    if models := _in_files(f"{_NVIDIA}/gpus/*/information", _MODEL):
+        return sorted(set(models))
     torch = sys.modules.get("torch")
     try:
         if torch is not None and torch.cuda.is_initialized():
@@ -155,6 +163,15 @@ def _devices() -> List[str]:
     except Exception as error:  # whatever PyTorch that is
         reraise_from_handler(error)
     return []
+
+
+def _in_files(paths: str, pattern: "re.Pattern[str]") -> List[str]:
+    """What the pattern finds first in each file. paths: of a glob."""
+    found = []
+    for path in glob.glob(paths):
+        with suppressed(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            found += pattern.findall(file.read())[:1]
+    return found
 
 
 def _line(fields: Dict[str, Any]) -> bytes:
