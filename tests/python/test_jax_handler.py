@@ -112,6 +112,23 @@ def test_programs_share_a_load_and_the_last_one_unloads(job):
     assert (both["live"], one["live"]) == (none["live"] + 2, none["live"] + 1)
 
 
+@pytest.mark.parametrize("metadata, attributes", [
+    ({}, {}), ({"launch_pdl": True}, {"pdl": 1}), ({"launch_cooperative_grid": True}, {"cooperative": 1}), ({"num_ctas": 2}, {"cluster": 2}),
+])
+def test_a_kernel_is_launched_as_its_metadata_says(job, metadata, attributes):
+    assert job.run("launched", **metadata) == attributes
+
+
+def test_a_result_without_a_parameter_is_an_arguments_buffer(job):
+    assert job.run("without_parameter") == [101 + i for i in _EIGHT]
+
+
+def test_scratch_of_a_profiler_is_a_result_of_the_call(job):
+    launch, = job.run("scratch", result=1, what="profile_scratch")["launches"]
+    _, _, scratch, profile = launch["arguments"]
+    assert profile != "00" * 8 and profile not in launch["arguments"][:2] and scratch == "00" * 8
+
+
 def test_scratch_is_a_result_of_the_call(job):
     given = job.run("scratch", result=1)
     launch, = given["launches"]
@@ -163,7 +180,7 @@ def test_a_graph_keeps_its_kernel_loaded_when_the_program_is_gone(job):
     ("parameters", "aa84", "says 8 of parameter 2, which is *fp32"),
     ("scalars", "123", "has 3 bytes, \"parameters\" says 4"),
     ("grid_z", {"i": -1}, "is -1, less than 0"),
-    ("zeroed", "2", "has another letter than 01"),
+    ("zeroed", "2", "has another letter than 01-"),
     ("zeroed", "00", "is for 2 results, the call has 1"),
     ("global_scratch", {"i": 1}, "is 1: there are 1 results"),
     ("profile_scratch", {"i": -2}, "is -2: there are 1 results"),

@@ -1,5 +1,7 @@
 """The target of XLA that launches a kernel: which is chosen, and what is said of it."""
 
+import json
+
 import pytest
 
 from places import JAX_VERSIONS
@@ -81,6 +83,12 @@ def test_where_nothing_can_launch_the_error_says_why_of_each(other_jax):
 ])
 def test_jaxlibs_targets_are_not_given_what_they_cannot_express(without_own, call, obstacle):
     assert f"not {without_own.builtin}: {obstacle}" in without_own.error(call)
+
+
+@pytest.mark.parametrize("option", ["launch_pdl", "launch_cooperative_grid"])
+def test_ours_is_given_how_to_launch(jax, option):
+    made = jax.value(f"lowered_call(kernels.copy, X, BLOCK=64, {option}=True)")
+    assert made["target"] == "kiln_launch" and json.loads(made["metadata"])["metadata"][option] is True, made
 
 
 def test_ours_leaves_out_any_outputs_and_jaxlibs_all_that_come_last(jax, without_own):

@@ -23,6 +23,7 @@ import numpy as np
 
 TARGET = "kiln_launch"
 STREAM = 0x1000
+_ATTRIBUTES = {"cooperative": 2, "cluster": 4, "pdl": 6}  # CUDA's numbers
 COUNTS = ("instantiations", "live", "executions", "captured", "open", "failures")
 _TESTING = pathlib.Path(sys.argv[1]) / "tests" / "testing"
 _Body = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
@@ -35,6 +36,7 @@ handler.kiln_jax_run_on.argtypes = (ctypes.c_void_p, ctypes.c_int32)
 driver = ctypes.CDLL(str(_TESTING / "libfake_cuda.so"))
 driver.fake_cuda_launch.restype = ctypes.c_char_p
 driver.fake_cuda_launch.argtypes = (ctypes.c_size_t,)
+driver.fake_cuda_launch_attribute.argtypes = (ctypes.c_size_t, ctypes.c_int)
 driver.fake_cuda_launch_count.restype = ctypes.c_size_t
 driver.fake_cuda_end_capture.restype = ctypes.c_void_p
 for name in ("begin_capture", "end_capture", "destroy_graph"):
@@ -68,7 +70,8 @@ def launches(since):
     found = []
     for index in range(since, driver.fake_cuda_launch_count()):
         kernel, grid, _, _, stream, *arguments = driver.fake_cuda_launch(index).decode().split(" ")
-        found.append({"kernel": kernel, "grid": grid, "stream": int(stream, 16), "arguments": arguments})
+        attributes = {name: value for name, at in _ATTRIBUTES.items() if (value := driver.fake_cuda_launch_attribute(index, at)) >= 0}
+        found.append({"kernel": kernel, "grid": grid, "stream": int(stream, 16), "arguments": arguments, "attributes": attributes})
     return found
 
 
@@ -228,13 +231,28 @@ def shared_loads():
     return [*found, counts()]
 
 
-def scratch(result, length=6):
-    """A grid of 3 programs, each with 8 bytes of global scratch."""
-    kernel = Kernel("scratched", ("*fp32", "*fp32"), global_scratch_bytes=8, global_scratch_align=4)
+def scratch(result, length=6, what="global_scratch"):
+    """A grid of 3 programs, each with 8 bytes of scratch."""
+    kernel = Kernel("scratched", ("*fp32", "*fp32"), **{f"{what}_bytes": 8, f"{what}_align": 4})
     before, allocations = driver.fake_cuda_launch_count(), calls("cuMemAllocAsync")
-    attributes = kernel.attributes(results=2, grid=(3, 1, 1), global_scratch=np.int32(result))
+    attributes = kernel.attributes(results=2, grid=(3, 1, 1), **{what: np.int32(result)})
     error = failure(lambda: program(attributes, numbers(), out=(8, length))(numbers()))
     return {"error": error, "launches": launches(before), "allocations": calls("cuMemAllocAsync") - allocations}
+
+
+def launched(**metadata):
+    """How a kernel that says so is launched."""
+    kernel, before = Kernel("special", ("*fp32", "*fp32"), **metadata), driver.fake_cuda_launch_count()
+    jax.block_until_ready(program(kernel.attributes(), numbers())(numbers()))
+    one, = launches(before)
+    return one["attributes"]
+
+
+def without_parameter():
+    """The kernel writes in place, and has one parameter for argument and result."""
+    kernel = Kernel("in_place", ("*fp32", "*fp32"), lambda x, given: np.add(given, x, out=given))
+    compiled = program(kernel.attributes(zeroed="-"), jnp.ones(8, jnp.float32), numbers(100), aliases={1: 0})
+    return compiled(jnp.ones(8, jnp.float32), numbers(100)).tolist()
 
 
 def zeroed(flags, grid=1):

@@ -543,6 +543,13 @@ EXPORT const char* fake_cuda_launch(size_t index) {
   return text.c_str();
 }
 
+// Of a launch, the first word of an attribute's value; -1: the launch does not have it.
+EXPORT int fake_cuda_launch_attribute(size_t index, int id) {
+  const FakeLaunch launch = state().launches().at(index);
+  const auto found = launch.attributes.find(id);
+  return found == launch.attributes.end() ? -1 : static_cast<int>(found->second[0]);
+}
+
 EXPORT Result cuInit(unsigned) {
   ENTER(cuInit);
   return kSuccess;
