@@ -543,7 +543,7 @@ EXPORT const char* fake_cuda_launch(size_t index) {
   return text.c_str();
 }
 
-// Of a launch, the first word of an attribute's value; -1: the launch does not have it.
+// The first word of an attribute's value; -1: the launch does not have it.
 EXPORT int fake_cuda_launch_attribute(size_t index, int id) {
   const FakeLaunch launch = state().launches().at(index);
   const auto found = launch.attributes.find(id);
