@@ -1,7 +1,5 @@
 #include "client/rpc/client.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 
 #include "client/rpc/compile_stream.h"
 #include "client/rpc/connection.h"
+#include "client/rpc/forks.h"
 #include "client/rpc/hot_answers.h"
 #include "client/rpc/light_stream.h"
 #include "client/rpc/request_window.h"
@@ -62,6 +61,37 @@ absl::Status RunStream(const Connection& connection, Connection::Stubs& stubs,
   return RunCompileStream(*stubs.kernels, limits, complete, window);
 }
 
+// Whether the daemon answers over a connection of its own, without gRPC.
+bool AnswersWithoutGrpc(const Connection& connection, v1::LightMethod method,
+                        const google::protobuf::MessageLite& body,
+                        std::chrono::milliseconds budget) {
+  auto socket = connection.DialAnother();
+  return socket.ok() && IsAnswered(*std::move(socket), method, body, budget);
+}
+
+bool ShowsLifeWithoutGrpc(const Connection& connection, std::chrono::milliseconds budget) {
+  return AnswersWithoutGrpc(connection, v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest(), budget);
+}
+
+absl::Status RunStreamWithoutGrpc(const Connection& connection, const CallOptions& options,
+                                  const AnswerCompletion& complete, RequestWindow& window) {
+  KILN_ASSIGN_OR_RETURN(UniqueFd socket, connection.DialAnother());
+  const absl::Status status = RunLightStream(
+      std::move(socket), connection.Limits(options),
+      [&](std::chrono::milliseconds budget) { return ShowsLifeWithoutGrpc(connection, budget); },
+      complete, window);
+  return absl::IsUnimplemented(status) ? Unavailable("{}", Message(status)) : status;
+}
+
+absl::Status RunStreamAnyWay(Connection& connection, const CallOptions& options,
+                             const AnswerCompletion& complete, RequestWindow& window) {
+  if (!MayUseGrpc()) return RunStreamWithoutGrpc(connection, options, complete, window);
+  KILN_ASSIGN_OR_RETURN(const auto stubs, connection.Get());
+  const absl::Status status = RunStream(connection, *stubs, options, complete, window);
+  if (absl::IsUnavailable(status)) connection.Drop(stubs);
+  return status;
+}
+
 // "" where the daemon would refuse the name.
 std::string JobOf(const ConnectOptions& options) {
   std::string job = options.job;
@@ -70,15 +100,6 @@ std::string JobOf(const ConnectOptions& options) {
     if (job.empty() && value != nullptr) job = value;
   }
   return IsValidUtf8(job) && job.size() <= limits::kNameBytesMax ? job : "";
-}
-
-// Counts the forks between the program's start and this process.
-std::atomic<uint64_t> forks = 0;
-
-uint64_t Forks() {
-  [[maybe_unused]] static const int registered =
-      ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
-  return forks;
 }
 
 }  // namespace
@@ -157,6 +178,14 @@ class Client::Core {
     return std::exchange(not_leased_, {});
   }
 
+  // Errors as Client::Connect.
+  absl::Status Reach() {
+    if (MayUseGrpc()) return connection->Reach();
+    KILN_RETURN_IF_ERROR(connection->DialAnother().status());
+    return ShowsLifeWithoutGrpc(*connection, setup.answer_budget) ? absl::OkStatus()
+                                                                  : WedgedStatus();
+  }
+
   bool HasPublished() const { return setup.reads_hot_directory && hot.Toolchains().ok(); }
 
   const ConnectOptions setup;
@@ -173,6 +202,11 @@ class Client::Core {
   // The daemon may lose what it is told, so this does not repeat.
   void TellOf(const v1::NoteUsesRequest& request) {
     if (request.keys().empty()) return;
+    if (!MayUseGrpc()) {
+      (void)AnswersWithoutGrpc(*connection, v1::LIGHT_METHOD_NOTE_USES, request,
+                               limits::kUnreportedUsesBudget);
+      return;
+    }
     const auto stubs = connection->Get().value_or(nullptr);
     if (stubs == nullptr) return;
     v1::NoteUsesResponse response;
@@ -205,12 +239,12 @@ class Client::Core {
 Client::Client(std::unique_ptr<Core> core) : core_(core.release()) {}
 
 Client::~Client() {
-  if (Core* const here = core_; here->made_after_forks == forks) delete here;
+  if (Core* const here = core_; here->made_after_forks == Forks()) delete here;
 }
 
 Client::Core& Client::core() const {
   Core* here = core_;
-  if (here->made_after_forks == forks) return *here;
+  if (here->made_after_forks == Forks()) return *here;
   // What another thread held at the fork stays held, so the parent's is left as it is.
   auto anew = std::make_unique<Core>(here->setup);
   return core_.compare_exchange_strong(here, anew.get()) ? *anew.release() : *here;
@@ -219,7 +253,7 @@ Client::Core& Client::core() const {
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& options) {
   KILN_ASSIGN_OR_RETURN(const auto located, Connection::Locate(options, kServiceSocket));
   auto core = std::make_unique<Core>(located);
-  const absl::Status reached = core->connection->Reach();
+  const absl::Status reached = core->Reach();
   const bool is_absent = absl::IsUnavailable(reached) && !IsWedgedStatus(reached);
   const bool may_be_absent = !options.needs_daemon && core->HasPublished();
   if (!reached.ok() && !(is_absent && may_be_absent)) return reached;
@@ -229,12 +263,27 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ConnectOptions& op
 absl::StatusOr<v1::CompileResponse> Client::Compile(const v1::CompileRequest& request,
                                                     const CallOptions& options) {
   if (auto answer = core().AnswerHere(request)) return *std::move(answer);
+  if (!MayUseGrpc()) return CompileAlone(request, options);
   if (request.job().empty() && !core().job.empty()) {
     v1::CompileRequest named = request;
     named.set_job(core().job);
     return core().Compile(named, options);
   }
   return core().Compile(request, options);
+}
+
+absl::StatusOr<v1::CompileResponse> Client::CompileAlone(const v1::CompileRequest& request,
+                                                         const CallOptions& options) {
+  bool is_taken = false;
+  absl::StatusOr<v1::CompileResponse> answered = Internal("there was no answer");
+  const absl::Status status = CompileMany(
+      [&](v1::CompileRequest& next) {
+        if (!is_taken) next = request;
+        return !std::exchange(is_taken, true);
+      },
+      [&](uint64_t, absl::StatusOr<v1::CompileResponse> answer) { answered = std::move(answer); },
+      {.call = options});
+  return status.ok() ? std::move(answered) : status;
 }
 
 size_t InFlightDefault() {
@@ -262,11 +311,7 @@ absl::Status Client::CompileMany(const RequestSource& next, const AnswerSink& an
   while (true) {
     const absl::StatusOr<bool> needs_daemon = window.AwaitNeed();
     if (!needs_daemon.ok() || !*needs_daemon) return window.End(needs_daemon.status());
-    const auto stubs = connection.Get();
-    const absl::Status status = stubs.ok()
-                                    ? RunStream(connection, **stubs, options.call, complete, window)
-                                    : stubs.status();
-    if (stubs.ok() && absl::IsUnavailable(status)) connection.Drop(*stubs);
+    const absl::Status status = RunStreamAnyWay(connection, options.call, complete, window);
     if (window.answers() > answers_before) backoff.Reset();
     answers_before = window.answers();
     // A stream may end while nothing is under way: the next request opens another one.

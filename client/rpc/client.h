@@ -122,8 +122,12 @@ class HotArtifact {
   std::string_view digest_;
 };
 
-// A connection to one daemon. Connects again by itself, also in a forked child. What other threads
-// of the parent were doing in it ends with them. Thread-safe; every method but FindHot blocks.
+// A connection to one daemon. Connects again by itself. Thread-safe; every method but FindHot
+// blocks.
+//
+// A forked child may use it, or connect anew: it compiles over connections of its own, without
+// gRPC, which the parent has. What needs gRPC is FAILED_PRECONDITION there: all calls but Compile
+// and CompileMany, and with these contents that an answer does not bring along.
 class Client {
  public:
   // Finds the socket, connects, checks who serves it, and asks for a sign of life. OK without a
@@ -213,6 +217,9 @@ class Client {
   class Core;
   explicit Client(std::unique_ptr<Core> core);
   Core& core() const;
+  // Compile, as a batch of one.
+  absl::StatusOr<v1::CompileResponse> CompileAlone(const v1::CompileRequest& request,
+                                                   const CallOptions& options);
 
   mutable std::atomic<Core*> core_;  // the parent's in a child that has not used it yet
 };

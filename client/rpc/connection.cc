@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/rpc/dial.h"
+#include "client/rpc/forks.h"
 #include "client/rpc/socket_path.h"
 #include "storage/base/limits.h"
 
@@ -16,7 +17,12 @@ namespace {
 // gRPC cannot make a connection again that it did not make itself. When the connection breaks, the
 // channel fails every call with UNAVAILABLE from then on.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ConnectOptions& options) {
+  if (!MayUseGrpc()) {
+    return FailedPrecondition(
+        "this process was forked from one that uses gRPC: it can compile, and not call otherwise");
+  }
   KILN_ASSIGN_OR_RETURN(const int descriptor, Dial(options));
+  NoteGrpcStart();
   // Keeps gRPC to the end of the process: ending it may wait 10 s for a poll of its own.
   [[maybe_unused]] static const bool kept = (grpc_init(), true);
   grpc::ChannelArguments arguments;

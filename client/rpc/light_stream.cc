@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "client/rpc/status_details.h"
-#include "kiln/v1/light.pb.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -265,6 +264,30 @@ absl::Status RunLightStream(UniqueFd socket, const CallLimits& limits,
                             const LifeQuestion& shows_life, const AnswerCompletion& complete,
                             RequestWindow& window) {
   return LightStream(std::move(socket), limits, shows_life, complete, window).Run();
+}
+
+bool IsAnswered(UniqueFd socket, v1::LightMethod method, const google::protobuf::MessageLite& body,
+                milliseconds budget) {
+  std::string unsent(kPreamble);
+  AppendFrame(/*id=*/1, /*timeout_ms=*/0, method, body, unsent);
+  std::string_view left = unsent;
+  const Moment until = std::chrono::steady_clock::now() + budget;
+  while (true) {
+    const auto wait = until - std::chrono::steady_clock::now();
+    if (wait <= wait.zero()) return false;
+    const short events = left.empty() ? POLLIN : POLLIN | POLLOUT;
+    pollfd watched{socket.get(), events, 0};
+    const auto wait_ms = std::chrono::ceil<milliseconds>(wait).count();
+    if (::poll(&watched, 1, static_cast<int>(std::min<int64_t>(wait_ms, INT32_MAX))) <= 0) continue;
+    if ((watched.revents & ~POLLOUT) != 0) {
+      char first;
+      return ::recv(socket.get(), &first, 1, MSG_DONTWAIT) > 0;
+    }
+    const ssize_t sent =
+        ::send(socket.get(), left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
+    left.remove_prefix(static_cast<size_t>(std::max<ssize_t>(sent, 0)));
+  }
 }
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "client/rpc/compile_stream.h"
+#include "kiln/v1/light.pb.h"
 #include "storage/base/unique_fd.h"
 
 namespace kiln {
@@ -18,5 +19,11 @@ using LifeQuestion = std::function<bool(std::chrono::milliseconds budget)>;
 [[nodiscard]] absl::Status RunLightStream(UniqueFd socket, const CallLimits& limits,
                                           const LifeQuestion& shows_life,
                                           const AnswerCompletion& complete, RequestWindow& window);
+
+// Sends one request over `socket`, a new connection. Whether the daemon answers anything within
+// `budget`.
+[[nodiscard]] bool IsAnswered(UniqueFd socket, v1::LightMethod method,
+                              const google::protobuf::MessageLite& body,
+                              std::chrono::milliseconds budget);
 
 }  // namespace kiln

@@ -49,6 +49,10 @@ absl::StatusOr<std::string> FindSocket(std::string_view explicit_path, std::stri
   for (const std::string& candidate : candidates) {
     if (surroundings.exists(candidate)) return candidate;
   }
+  // A daemon that has ended leaves what it published.
+  for (const std::string& candidate : candidates) {
+    if (surroundings.exists(InSocketFolder(candidate, "hot/toolchains"))) return candidate;
+  }
   return Unavailable("no daemon: there is no socket at {}", fmt::join(candidates, " or "));
 }
 

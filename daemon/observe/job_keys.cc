@@ -5,7 +5,7 @@
 namespace kiln {
 
 void JobKeys::Note(uid_t uid, std::string_view job, const Digest& key, bool has_source) {
-  if (job.empty() || job.size() > limits::kNameBytesMax) return;
+  if (job.empty() || job.size() > limits::kActivityJobBytesMax) return;
   const MutexLock lock(mutex_);
   if (const auto user = users_.find(uid); user != users_.end()) {
     if (const auto found = user->second.jobs.find(job); found != user->second.jobs.end()) {
@@ -16,8 +16,11 @@ void JobKeys::Note(uid_t uid, std::string_view job, const Digest& key, bool has_
       }
     }
   }
-  if (count_ == keys_max_ && !MakeRoom()) return;
+  if (count_ == keys_max_ && !MakeRoom(uid)) return;
   User& user = users_[uid];
+  if (user.jobs.size() == limits::kActivityJobsPerUserMax && !user.jobs.contains(job)) {
+    DropOldest(user);
+  }
   Job& kept = user.jobs[std::string(job)];
   kept.last_seen = ++calls_;
   kept.keys.emplace(key, has_source);
@@ -43,17 +46,21 @@ bool JobKeys::HasSent(uid_t uid, std::string_view job, const Digest& key) const 
   return known != found->second.keys.end() && known->second;
 }
 
-bool JobKeys::MakeRoom() {
+bool JobKeys::MakeRoom(uid_t uid) {
   const auto most =
       std::ranges::max_element(users_, {}, [](const auto& entry) { return entry.second.keys; });
-  User& user = most->second;
-  if (user.jobs.size() == 1) return false;
+  if (most->first == uid && most->second.jobs.size() == 1) return false;
+  DropOldest(most->second);
+  if (most->second.jobs.empty()) users_.erase(most);
+  return true;
+}
+
+void JobKeys::DropOldest(User& user) {
   const auto oldest = std::ranges::min_element(
       user.jobs, {}, [](const auto& entry) { return entry.second.last_seen; });
   user.keys -= oldest->second.keys.size();
   count_ -= oldest->second.keys.size();
   user.jobs.erase(oldest);
-  return true;
 }
 
 }  // namespace kiln

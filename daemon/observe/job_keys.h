@@ -16,9 +16,11 @@
 
 namespace kiln {
 
-// Holds at most `keys_max` keys, since the daemon's start. For more, the user who has the most
-// loses the job that was seen least recently; the last job of a user takes no more. Jobs without a
-// name are not kept. Thread-safe; does not block. Note of a known key does not allocate.
+// Holds at most `keys_max` keys, and limits::kActivityJobsPerUserMax jobs of a user, since the
+// daemon's start. For more, the user who has the most keys loses the job that was seen least
+// recently. The only job of that user takes no more. Jobs without a name, or with one that is
+// longer than limits::kActivityJobBytesMax, are not kept. Thread-safe; does not block. Note of a
+// known key does not allocate.
 class JobKeys {
  public:
   explicit JobKeys(size_t keys_max = limits::kJobKeysMax) : keys_max_(keys_max) {}
@@ -40,8 +42,9 @@ class JobKeys {
     std::map<std::string, Job, std::less<>> jobs;
   };
 
-  // False where no job can go.
-  bool MakeRoom() KILN_REQUIRES(mutex_);
+  void DropOldest(User& user) KILN_REQUIRES(mutex_);
+  // Drops a job of who has the most keys; false where that is the only job of `uid`.
+  bool MakeRoom(uid_t uid) KILN_REQUIRES(mutex_);
 
   const size_t keys_max_;
   mutable Mutex mutex_;

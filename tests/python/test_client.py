@@ -751,6 +751,8 @@ def test_a_daemon_of_somebody_else_with_a_socket_for_operators(programs):
     ("", "", {"HOME": "/h"}, 7, ("/h/.local/state/kiln/run/kilnd.sock",), "/h/.local/state/kiln/run/kilnd.sock"),
     ("", "", {"XDG_RUNTIME_DIR": "/x"}, 7, ("/run/kiln/kilnd.sock",), "/run/kiln/kilnd.sock"),
     ("", "", {"XDG_RUNTIME_DIR": "/x"}, 0, ("/x/kiln/kilnd.sock", "/run/kiln/kilnd.sock"), "/run/kiln/kilnd.sock"),
+    ("", "", {"XDG_RUNTIME_DIR": "/x"}, 7, ("/x/kiln/hot/toolchains", "/run/kiln/kilnd.sock"), "/run/kiln/kilnd.sock"),
+    ("", "", {"XDG_RUNTIME_DIR": "/x"}, 7, ("/x/kiln/hot/toolchains",), "/x/kiln/kilnd.sock"),
 ])
 def test_the_client_searches_the_sockets_usual_places(explicit, root, environment, uid, there, expected):
     assert find_socket(explicit, root, environment=environment, uid=uid, exists=there.__contains__) == expected

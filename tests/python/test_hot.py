@@ -379,8 +379,9 @@ def test_a_child_tells_nothing_of_its_parents_uses(daemon, client):
 
 @pytest.fixture
 def now(monkeypatch):
-    """The time, which stands still until a test moves it."""
+    """The time, which stands still until a test moves it. A busy machine has time to answer."""
     clock = types.SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(_unreported_uses, "_BUDGET_S", 10.0)
     monkeypatch.setattr(_unreported_uses, "time", types.SimpleNamespace(monotonic=lambda: clock.seconds))
     return clock
 
@@ -452,7 +453,8 @@ def test_a_daemon_that_is_away_is_left_alone_for_a_while(serving, now, tmp_path,
     assert daemon.seen == [(1, NOTE_USES)] and uses.take() == b""  # the earlier ones, too
 
 
-def test_a_daemon_that_does_not_answer_delays_one_hit(serving, now):  # noqa: F811
+def test_a_daemon_that_does_not_answer_delays_one_hit(serving, now, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(_unreported_uses, "_BUDGET_S", 0.02)
     _, daemon = serving(lambda number, method: b"")
     uses = UnreportedUses(Endpoint(daemon.path))
     uses.add(key(0))
@@ -468,6 +470,8 @@ def test_a_daemon_that_does_not_answer_delays_one_hit(serving, now):  # noqa: F8
 @pytest.mark.parametrize("end", ["at the end of multiprocessing's", "after a while"])
 def test_children_tell(listening, end, monkeypatch):
     """They end without atexit."""
+    monkeypatch.setattr(_unreported_uses, "_BUDGET_S", 10.0)
+    monkeypatch.setattr(_unreported_uses, "_END_BUDGET_S", 10.0)
     uses = UnreportedUses(Endpoint(listening.path))
     uses.add(key(0))  # the parent's
 

@@ -59,7 +59,7 @@ def objects(done):
 
 
 def requests_in(kiln, path):
-    """Those of a manifest, and behind them what it was recorded by."""
+    """A manifest's requests, and behind them what it was recorded by."""
     return [one for one in objects(kiln("manifest", "show", path, "--json")) if "own" not in one]
 
 

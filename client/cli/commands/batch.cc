@@ -148,8 +148,8 @@ class ToldKernels {
   // "2 kernels WHAT: a, b".
   void Tell(Console& console, std::string_view what) const {
     if (count_ == 0) return;
-    const std::string more =
-        count_ > names_.size() ? fmt::format(" and {} more", count_ - names_.size()) : "";
+    const bool is_full = names_.size() == kNamesShownMax && count_ > kNamesShownMax;
+    const std::string more = is_full ? fmt::format(" and {} more", count_ - kNamesShownMax) : "";
     console.err << fmt::format("{} {}: {}{}\n", FormatCount(count_, "kernel"), what,
                                Printable(fmt::format("{}", fmt::join(names_, ", "))), more);
   }

@@ -31,7 +31,7 @@ _NOTE_USES = 9  # LIGHT_METHOD_NOTE_USES
 
 
 class UnreportedUses:
-    """Gathers hits, so that one message tells of many. Thread-safe. A hit may wait for the daemon, for 2 * _BUDGET_S at most; after that
+    """Gathers hits, so that one message tells of many. Thread-safe. A hit may wait for the daemon, for 3 * _BUDGET_S at most; after that
     no hit does for _AWAY_PAUSE_S.
 
     tell: tells of what take() returns, when that is due; the default tells over a connection for that.
@@ -82,8 +82,10 @@ class UnreportedUses:
             told += b"\x12" + _varint(len(one)) + one
         return told
 
-    def tell(self, within_s: float = _END_BUDGET_S) -> bool:
-        """Tells over a connection for that. False if the daemon does not take it; losing some is fine."""
+    def tell(self, within_s: Optional[float] = None) -> bool:
+        """Tells over a connection for that. False if the daemon does not take it; losing some is fine. Connecting, sending and the answer
+        may each take within_s; None: as at the end of a process."""
+        within_s = _END_BUDGET_S if within_s is None else within_s
         if not self._keys and not self._hits:
             return True
         with suppressed(KilnError, OSError):

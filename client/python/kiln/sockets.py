@@ -79,7 +79,7 @@ class Endpoint:
 def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[str, str] = os.environ,
                 uid: Optional[int] = None, exists: Callable[[str], bool] = os.path.exists, is_plugin: bool = False) -> str:
     """`explicit` where it is set; ROOT/run/kilnd.sock for `root` or $KILN_ROOT; otherwise the first that exists of the
-    person's and the system's. UnavailableError, naming every place, where none does."""
+    person's and the system's, or the first beside which kernels are published. UnavailableError, naming every place, where none does."""
     if explicit:
         return os.fspath(explicit)
     root = root or environment.get("KILN_ROOT", "")
@@ -88,6 +88,9 @@ def find_socket(explicit: Place = "", root: Place = "", *, environment: Mapping[
     candidates = _candidates(environment, os.geteuid() if uid is None else uid)
     for candidate in candidates:
         if exists(candidate):
+            return candidate
+    for candidate in candidates:  # a daemon that has ended leaves what it published
+        if exists(os.path.join(os.path.dirname(candidate), "hot", "toolchains")):
             return candidate
     raise UnavailableError(f"no daemon: there is no socket at {' or '.join(candidates)}: {_advice(is_plugin)}")
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
@@ -137,26 +138,36 @@ int InChild(const std::function<bool()>& is_right) {
   return status;
 }
 
-TEST_F(HotHitsTest, AForkedChildUsesItsParentsClientWhileThreadsUseItToo) {
+// gRPC would have parent and child take events from one another.
+TEST_F(HotHitsTest, AForkedChildUsesItsParentsClientWhileThreadsCallWithIt) {
+  ConnectOptions asking;
+  asking.reads_hot_directory = false;
   const auto client = daemon_.Connect();
+  const auto caller = daemon_.Connect(asking);
   Compile(*client);
   std::atomic<bool> is_over = false;
-  std::thread user([&] {
-    while (!is_over) Compile(*client);
-  });
+  std::vector<std::thread> users;
+  for (int i = 0; i < 2; ++i) {
+    users.emplace_back([&] {
+      while (!is_over) Compile(*caller);
+    });
+  }
   for (int round = 1; round <= 10; ++round) {
     EXPECT_EQ(InChild([&] {
                 const auto hit = client->Compile(SimpleKernel(0));
                 const auto compiled = client->Compile(SimpleKernel(round));
+                const auto anew = daemon_.Connect(asking)->Compile(SimpleKernel(round));
                 return hit.ok() && hit->outcome() == v1::OUTCOME_HIT && compiled.ok() &&
-                       compiled->outcome() == v1::OUTCOME_COMPILED;
+                       compiled->outcome() == v1::OUTCOME_COMPILED && anew.ok() &&
+                       anew->outcome() == v1::OUTCOME_HIT &&
+                       absl::IsFailedPrecondition(client->ListToolchains().status());
               }),
               0)
         << round;
     EXPECT_EQ(Compile(*client, round).outcome(), v1::OUTCOME_HIT);
   }
   is_over = true;
-  user.join();
+  for (std::thread& user : users) user.join();
 }
 
 }  // namespace

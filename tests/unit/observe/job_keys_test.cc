@@ -45,11 +45,26 @@ TEST(JobKeysTest, WhoHasTheMostLosesTheJobSeenLeastRecently) {
   EXPECT_FALSE(keys.HasSent(kAda, "second", Key(1)));
 }
 
-TEST(JobKeysTest, AUsersLastJobTakesNoMore) {
+TEST(JobKeysTest, AUsersOnlyJobTakesNoMoreAndGoesForOthers) {
   JobKeys keys(2);
   for (int i = 0; i < 3; ++i) keys.Note(kAda, "train", Key(i), true);
   EXPECT_TRUE(keys.HasSent(kAda, "train", Key(0)) && keys.HasSent(kAda, "train", Key(1)));
   EXPECT_FALSE(keys.HasSent(kAda, "train", Key(2)));
+  keys.Note(kBob, "train", Key(3), true);
+  EXPECT_TRUE(keys.HasSent(kBob, "train", Key(3)));
+  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(0)));
+}
+
+TEST(JobKeysTest, AUserHasFewJobsWithShortNames) {
+  JobKeys keys;
+  for (size_t i = 0; i <= limits::kActivityJobsPerUserMax; ++i) {
+    keys.Note(kAda, fmt::format("job {}", i), Key(1), true);
+  }
+  EXPECT_FALSE(keys.HasAsked("job 0", Key(1)));
+  EXPECT_TRUE(keys.HasAsked("job 1", Key(1)));
+  const std::string long_name(limits::kActivityJobBytesMax + 1, 'x');
+  keys.Note(kAda, long_name, Key(1), true);
+  EXPECT_FALSE(keys.HasAsked(long_name, Key(1)));
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ def _find(settings: Settings, arguments: Tuple[Any, ...], more: Dict[str, Any]) 
     key = b""
     with attempt("to look for a library", _FORESEEN):
         name, source, folder, *rest = arguments
-        service(settings).prepare()  # before the compiler is looked at
+        if manifest_of(settings) is None:
+            service(settings).prepare()  # before the compiler is looked at
         key = _key(name, source, folder, rest, more)
         found = _ask(settings, key)
         if found and _FILE in found:

@@ -87,7 +87,7 @@ def metaparameter(what: str, given: Any) -> Any:
 
 
 def positional(parameters: Sequence[Any], named: Mapping[str, Any], chosen: Set[str]) -> "List[Any]":
-    """Those of the parameters that arguments and outputs stand for. parameters: of inspect.Signature. named: given by keyword. chosen: what
+    """The parameters that arguments and outputs stand for. parameters: of inspect.Signature. named: given by keyword. chosen: what
     heuristics and configurations give."""
     return [one for one in parameters if one.name not in named and one.name not in chosen]
 

@@ -139,6 +139,22 @@ class LightStreamTest : public ::testing::Test {
   size_t under_way_ = 0;  // how many were answered when the stream ended
 };
 
+// What a daemon does with one question.
+bool IsAnsweredBy(const std::function<void(int daemon)>& serve) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd daemon(ends[1]);
+  serve(daemon.get());
+  return IsAnswered(UniqueFd(ends[0]), v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest(),
+                    milliseconds(200));
+}
+
+TEST(IsAnswered, AnyBytesAreAnAnswerAndSilenceAndAnEndAreNone) {
+  EXPECT_TRUE(IsAnsweredBy([](int daemon) { EXPECT_EQ(::send(daemon, "x", 1, 0), 1); }));
+  EXPECT_FALSE(IsAnsweredBy([](int) {}));
+  EXPECT_FALSE(IsAnsweredBy([](int daemon) { ::shutdown(daemon, SHUT_RDWR); }));
+}
+
 TEST_F(LightStreamTest, AnswersThousands) {
   EXPECT_TRUE(Run(5000, [](DaemonEnd& end) { end.AnswerAll(); }).ok());
   ExpectAllGood(5000);

@@ -50,6 +50,13 @@ TEST(FindSocket, APersonsDaemonComesBeforeTheSystems) {
   EXPECT_EQ(*place.Find(), "/run/kiln/kilnd.sock");
 }
 
+TEST(FindSocket, WhatADaemonLeftCountsWhereThereIsNone) {
+  Place place{{{"XDG_RUNTIME_DIR", "/x"}}, {"/x/kiln/hot/toolchains", "/run/kiln/kilnd.sock"}};
+  EXPECT_EQ(*place.Find(), "/run/kiln/kilnd.sock");
+  place.files.erase("/run/kiln/kilnd.sock");
+  EXPECT_EQ(*place.Find(), "/x/kiln/kilnd.sock");
+}
+
 TEST(FindSocket, UsesTheStateDirectoryWithoutARuntimeDirectory) {
   Place place{{{"HOME", "/home/u"}}, {"/home/u/.local/state/kiln/run/kilnd.sock"}};
   EXPECT_EQ(*place.Find(), "/home/u/.local/state/kiln/run/kilnd.sock");
