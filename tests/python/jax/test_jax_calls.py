@@ -86,7 +86,7 @@ def test_an_alias_joins_an_array_argument_and_an_output(jax):
 def test_a_kernel_may_have_no_parameter_for_an_aliased_output(jax):
     call = jax.value("lowered_call(kernels.add, X, X, n=256, BLOCK=256, out=[X, X], input_output_aliases={0: 0})")
     assert call["aliases"] == {"0": 0} and call["parameters"] == "aaa4" and len(call["results"]) == 2
-    assert (call["global_scratch"], call["profile_scratch"]) == (0, -1), "the handler passes all arrays but scratch"
+    assert (call["zeroed"], call["global_scratch"], call["profile_scratch"]) == ("-0", -1, -1)
 
 
 def test_arrays_without_dimensions_are_aliased_too(jax):

@@ -275,6 +275,7 @@ def aliased(donate):
 
 def from_threads(threads, times):
     """How many of so many executions gave something wrong."""
+    gc.collect()  # earlier programs unload their kernels
     before = counts()
     compiled = added()
     wrong = []
