@@ -393,6 +393,7 @@ def test_what_was_refused_when_it_was_recorded_is_no_failure(recorded, kiln, oth
     lines.write_text("".join(json.dumps(one) + "\n" for one in (large, fine)))
     assert kiln("manifest", "merge", lines, "-o", path).returncode == 0
     assert [one["recorded"].get("refused") for one in requests_in(kiln, path)[:-1]] == [True, None]
+    assert kiln("manifest", "show", path).stdout.split().count("refused") == 1
     with other_daemon as other:
         partial = other.kiln("warm", path, "--status", "--json")
         assert partial.code == 1 and partial.objects()[0]["missing_count"] == 2, partial
@@ -525,6 +526,7 @@ def test_a_daemon_writes_a_manifest_of_what_it_compiled(recorded, kiln, other_da
         assert written.code == 0 and "2 kernels in " in written.error, written
         assert other.kiln("record", "--since", "2h", "-o", tmp_path / "all.kiln").code == 0
         assert other.kiln("record", "--job", "unknown", "-o", tmp_path / "none.kiln").code == 1
+        assert not (tmp_path / "none.kiln").exists()
         # What others had compiled for them, by a call or in the hot directory.
         for job, more in ("calls", ("--emit", "ptx,cubin")), ("reads", ()):
             assert other.kiln("compile", "--requests", path, "--job", job, *more).code == 0

@@ -47,6 +47,7 @@ absl::StatusOr<RequestFile> Open(const std::string& path) {
 // --- show ------------------------------------------------------------------------------------
 
 std::string Compile(const Recorded& recorded) {
+  if (recorded.is_refused) return "refused";
   if (recorded.compile_micros == 0) return "";
   return FormatDuration(std::chrono::microseconds(static_cast<int64_t>(recorded.compile_micros)));
 }

@@ -52,7 +52,9 @@ void LeaveSignalsToJob() {
   for (const int sent : kForwarded) ::sigaction(sent, &action, nullptr);
 }
 
-std::vector<std::string> Environment(const std::string& recording, const std::string& job) {
+// `root`: of the daemon; "": as the job finds it.
+std::vector<std::string> Environment(const std::string& recording, const std::string& job,
+                                     const std::string& root) {
   std::vector<std::string> environment;
   for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
   const auto set = [&](const std::string& name, const std::string& value) {
@@ -62,6 +64,7 @@ std::vector<std::string> Environment(const std::string& recording, const std::st
   set("KILN_MODE", "record");
   set("KILN_MANIFEST", recording);
   if (!job.empty()) set("KILN_JOB", job);
+  if (!root.empty()) set("KILN_ROOT", std::filesystem::absolute(root));
   return environment;
 }
 
@@ -153,12 +156,15 @@ absl::StatusOr<ExitCode> RecordStored(const RecordArguments& arguments, Session&
     wanted.set_since_unix_ms(SystemClock().UnixMillis() - age_ms);
   }
   KILN_RETURN_IF_ERROR(AddStoredRequests(*admin, wanted, session, *writer));
+  if (writer->requests() == 0) {
+    session.console().err << "kiln record: the daemon has nothing of it, so nothing is written\n"
+                             "  try: kiln stats --jobs lists the jobs\n";
+    return kFailed;
+  }
   KILN_ASSIGN_OR_RETURN(const uint64_t packed, CannotRun(Finish(*writer, {}, arguments)));
   session.console().err << fmt::format("kiln record: {} in {}\n", FormatCount(packed, "kernel"),
                                        arguments.output);
-  if (packed > 0) return kOk;
-  session.console().err << "  try: kiln ls --job NAME lists what was compiled for a job first\n";
-  return kFailed;
+  return kOk;
 }
 
 absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& session) {
@@ -182,7 +188,8 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
   const UniqueFd writable(::open(recording.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!writable) return CannotRun(About("cannot write", ErrnoStatus(errno, recording)));
 
-  const absl::StatusOr<int> code = RunJob(arguments.command, Environment(recording, arguments.job));
+  const absl::StatusOr<int> code =
+      RunJob(arguments.command, Environment(recording, arguments.job, session.root()));
   if (!code.ok()) {
     ::unlink(recording.c_str());
     return code.status();
