@@ -54,6 +54,7 @@
 #include "daemon/toolchain/named_owners.h"
 #include "daemon/toolchain/ownership_check.h"
 #include "daemon/toolchain/served_toolchains.h"
+#include "daemon/toolchain/toolchain_cache.h"
 #include "daemon/toolchain/toolchain_installations.h"
 #include "storage/background_task.h"
 #include "storage/base/executor.h"
@@ -164,6 +165,7 @@ class RunningDaemon final : public Daemon {
   absl::Status OpenStore();
   void FindToolchains();
   void PublishToolchains();
+  std::string ToolchainDirectory() const { return setting_.paths.state + "/toolchains"; }
   // Finds out which bounds of workers this kernel and this process's rights allow.
   void BoundWorkers();
   void BuildChain();
@@ -333,7 +335,7 @@ absl::Status RunningDaemon::OpenStore() {
 }
 
 void RunningDaemon::FindToolchains() {
-  const std::string own = setting_.paths.state + "/toolchains";
+  const std::string own = ToolchainDirectory();
   std::vector<std::string>& searched = setting_.toolchain_directories;
   if (std::find(searched.begin(), searched.end(), own) == searched.end()) searched.push_back(own);
   const auto discover = [this, own](const auto& default_selector, const auto& is_cancelled) {
@@ -477,8 +479,11 @@ absl::Status RunningDaemon::StartServing() {
   parts_ = std::make_unique<RpcDependencies>(RpcDependencies{
       *resolver_, *chain_, *toolchains_, store_->index(), store_->blobs(), *own_, user_rate_limit_,
       *read_executor_, *bundle_executor_, gate_, memo_, searches_, *store_, activity_, *leases_,
-      [this](const Digest& key) { return hot_->NoteUse(key); }, shared_uid_,
-      UsersNamed(setting_.config.tunings.shared_by)});
+      [this](const Digest& key) { return hot_->NoteUse(key); },
+      [this](const Digest& asked, const Digest& stored) {
+        return CompareToolchains(ToolchainDirectory(), OsFilesystem(), asked, stored);
+      },
+      shared_uid_, UsersNamed(setting_.config.tunings.shared_by)});
   if (shared_uid_) {
     LogWarning("users that this user namespace does not map keep nothing of their own",
                {{"uid", *shared_uid_}});

@@ -277,8 +277,12 @@ struct Search {
       if (differences.size() > best.differences.size()) return;
       if (differences.size() == best.differences.size() && created <= best.created_unix_ms) return;
     }
-    result.nearest = NearestArtifact{found.record->key, document.provenance.toolchain,
-                                     document.metadata.target, created, std::move(differences)};
+    result.nearest = NearestArtifact{found.record->key,
+                                     document.provenance.toolchain,
+                                     document.provenance.toolchain_fingerprint,
+                                     document.metadata.target,
+                                     created,
+                                     std::move(differences)};
   }
 };
 

@@ -25,6 +25,7 @@ struct RequestDifference {
 struct NearestArtifact {
   Digest key;
   std::string toolchain;
+  Digest toolchain_fingerprint;
   Target target;
   int64_t created_unix_ms = 0;
   std::vector<RequestDifference> differences;

@@ -50,6 +50,12 @@ absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
+void ToProto(const RequestDifference& difference, v1::RequestDifference& out) {
+  out.set_field(ToUtf8(difference.field));
+  out.set_asked(ToUtf8(difference.asked));
+  out.set_stored(ToUtf8(difference.stored));
+}
+
 absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& context,
                            const v1::NearestRequest& request, v1::NearestResponse& response) {
   KILN_ASSIGN_OR_RETURN(const auto asked, Prepare(parts, v1::CompileRequest(request.request())));
@@ -63,11 +69,14 @@ absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& cont
   response.set_toolchain(ToUtf8(nearest.toolchain));
   ToProto(nearest.target, *response.mutable_target());
   response.set_created_unix_ms(nearest.created_unix_ms);
-  for (const RequestDifference& difference : nearest.differences) {
-    v1::RequestDifference& out = *response.add_differences();
-    out.set_field(ToUtf8(difference.field));
-    out.set_asked(ToUtf8(difference.asked));
-    out.set_stored(ToUtf8(difference.stored));
+  for (const auto& each : nearest.differences) ToProto(each, *response.add_differences());
+  const Toolchain& toolchain = *asked->job->toolchain;
+  // Of two versions every file differs.
+  const bool is_same = toolchain.fingerprint == nearest.toolchain_fingerprint;
+  if (is_same || toolchain.Name() != nearest.toolchain) return absl::OkStatus();
+  for (const auto& each :
+       parts.compare_toolchains(toolchain.fingerprint, nearest.toolchain_fingerprint)) {
+    ToProto(each, *response.add_differences());
   }
   return absl::OkStatus();
 }

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "daemon/chain/compilation_provider.h"
+#include "daemon/kernel/nearest_artifact.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/kernel/toolchain.h"
 #include "daemon/observe/activity.h"
@@ -50,6 +52,9 @@ struct RpcDependencies {
   WarmLeases& leases;
   // Whether the artifact is in the hot directory; it then counts as just used. Does not block.
   std::function<bool(const Digest&)> is_published;
+  // What differs between the toolchains with these fingerprints, as far as it is known. Blocks.
+  std::function<std::vector<RequestDifference>(const Digest& asked, const Digest& stored)>
+      compare_toolchains;
   // A principal with this uid has no user cache (shared_uid.h).
   std::optional<uid_t> shared_uid = {};
   // Users who share the entries that a call names tunings.

@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
+#include <sstream>
 
 #include "storage/base/limits.h"
 #include "storage/base/log.h"
@@ -11,12 +14,18 @@
 namespace kiln {
 namespace {
 
+constexpr size_t kDigestDigits = 12;  // as tables show
 constexpr std::string_view kFingerprintEnd = ".fingerprint";
+constexpr std::string_view kTextEnd = ".files";
 constexpr std::string_view kDescriptionEnd = ".description.json";
 constexpr std::string_view kPartialEnd = ".tmp";
 
 std::string FingerprintName(const Digest& listing) {
   return fmt::format("{}{}", listing.Hex(), kFingerprintEnd);
+}
+
+std::string TextName(const Digest& fingerprint) {
+  return fmt::format("{}{}", fingerprint.Hex(), kTextEnd);
 }
 
 std::string DescriptionName(const Digest& fingerprint, const Digest& script) {
@@ -25,8 +34,24 @@ std::string DescriptionName(const Digest& fingerprint, const Digest& script) {
 
 // Whether a file is one that a cache makes.
 bool IsOurs(std::string_view name) {
-  return name.ends_with(kFingerprintEnd) || name.ends_with(kDescriptionEnd) ||
-         name.ends_with(kPartialEnd);
+  return name.ends_with(kFingerprintEnd) || name.ends_with(kTextEnd) ||
+         name.ends_with(kDescriptionEnd) || name.ends_with(kPartialEnd);
+}
+
+// The lines of a fingerprint's text: "<digest>  <label>" of a file, "<word> <value>" of the rest.
+std::map<std::string, std::string> ParseText(const std::string& text) {
+  std::map<std::string, std::string> values;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    const size_t file = line.find("  ");
+    if (file == 2 * Digest::kSizeBytes) {
+      values["file " + line.substr(file + 2)] = line.substr(0, kDigestDigits);
+    } else {
+      const size_t space = std::min(line.find(' '), line.size());
+      values[line.substr(0, space)] = line.substr(std::min(space + 1, line.size()));
+    }
+  }
+  return values;
 }
 
 absl::Status CheckPrivate(const std::string& directory) {
@@ -66,6 +91,15 @@ void ToolchainCache::StoreFingerprint(const Digest& listing, const Digest& finge
   Write(FingerprintName(listing), fingerprint.Hex());
 }
 
+bool ToolchainCache::HasText(const Digest& fingerprint) {
+  const std::optional<std::string> text = Read(TextName(fingerprint));
+  return text && Digest::Of(*text) == fingerprint;
+}
+
+void ToolchainCache::StoreText(const ToolchainFingerprint& fingerprint) {
+  Write(TextName(fingerprint.digest), fingerprint.text);
+}
+
 std::optional<std::string> ToolchainCache::FindDescription(const Digest& fingerprint,
                                                            const Digest& script) {
   return Read(DescriptionName(fingerprint, script));
@@ -80,18 +114,28 @@ void ToolchainCache::RemoveUnused() {
   if (directory_.empty()) return;
   const auto entries = filesystem_.List(directory_);
   if (!entries.ok()) return;
+  std::vector<DirectoryEntry> texts;
+  const auto remove = [this](const DirectoryEntry& entry) {
+    filesystem_.Remove(directory_ + "/" + entry.name).IgnoreError();
+  };
   for (const DirectoryEntry& entry : *entries) {
     const bool is_file = entry.kind == DirectoryEntry::Kind::kFile;
-    if (is_file && IsOurs(entry.name) && !used_.contains(entry.name)) {
-      filesystem_.Remove(directory_ + "/" + entry.name).IgnoreError();
+    if (!is_file || !IsOurs(entry.name) || used_.contains(entry.name)) continue;
+    if (entry.name.ends_with(kTextEnd)) {
+      texts.push_back(entry);
+    } else {
+      remove(entry);
     }
   }
+  std::sort(texts.begin(), texts.end(),
+            [](const auto& a, const auto& b) { return a.modified_ns > b.modified_ns; });
+  for (size_t i = limits::kToolchainTextsMax; i < texts.size(); ++i) remove(texts[i]);
 }
 
 std::optional<std::string> ToolchainCache::Read(const std::string& name) {
   if (directory_.empty()) return std::nullopt;
   used_.insert(name);
-  auto content = filesystem_.Read(directory_ + "/" + name, limits::kRecordBytesMax);
+  auto content = filesystem_.Read(directory_ + "/" + name, limits::kToolchainTextBytesMax);
   return content.ok() ? std::optional<std::string>(*std::move(content)) : std::nullopt;
 }
 
@@ -102,6 +146,41 @@ void ToolchainCache::Write(const std::string& name, const std::string& content) 
   absl::Status written = filesystem_.WriteNew(temporary, content, 0600);
   if (written.ok()) written = filesystem_.Rename(temporary, path);
   if (!written.ok()) LogWarning("what a toolchain is was not kept", {{"error", Message(written)}});
+}
+
+std::vector<RequestDifference> CompareToolchains(const std::string& directory,
+                                                 Filesystem& filesystem, const Digest& asked,
+                                                 const Digest& stored) {
+  const auto read = [&](const Digest& fingerprint) {
+    return filesystem.Read(directory + "/" + TextName(fingerprint), limits::kToolchainTextBytesMax);
+  };
+  const auto asked_text = read(asked);
+  const auto stored_text = read(stored);
+  if (!asked_text.ok() || !stored_text.ok()) return {};
+  const std::map<std::string, std::string> mine = ParseText(*asked_text);
+  const std::map<std::string, std::string> others = ParseText(*stored_text);
+  std::map<std::string, std::string> all = mine;
+  all.insert(others.begin(), others.end());
+  const auto value = [](const auto& values, const std::string& name) {
+    const auto found = values.find(name);
+    return found == values.end() ? std::string("none") : found->second;
+  };
+  std::vector<RequestDifference> differences;
+  size_t further = 0;
+  for (const auto& [name, unused] : all) {
+    RequestDifference one{"toolchain's " + name, value(mine, name), value(others, name)};
+    if (one.asked == one.stored) continue;
+    if (differences.size() < limits::kToolchainDifferencesMax) {
+      differences.push_back(std::move(one));
+    } else {
+      ++further;
+    }
+  }
+  if (further > 0) {
+    const std::string count = fmt::format("{} more that differ", further);
+    differences.push_back({"toolchain's files", count, count});
+  }
+  return differences;
 }
 
 }  // namespace kiln

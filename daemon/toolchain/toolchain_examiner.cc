@@ -90,14 +90,16 @@ absl::StatusOr<std::shared_ptr<const Toolchain>> ToolchainExaminer::Examine(
 absl::StatusOr<Digest> ToolchainExaminer::FingerprintOf(const FoundToolchain& found,
                                                         const FileSnapshot& snapshot,
                                                         const Digest& listing) {
-  if (const auto known = cache_.FindFingerprint(listing)) return *known;
-  KILN_ASSIGN_OR_RETURN(const Digest fingerprint, Fingerprint(found, snapshot.files()));
+  const auto known = cache_.FindFingerprint(listing);
+  if (known && (found.name == kPtxas || cache_.HasText(*known))) return *known;
+  KILN_ASSIGN_OR_RETURN(const auto fingerprint, Fingerprint(found, snapshot.files()));
   if (const absl::Status same = snapshot.Check(); !same.ok()) {
     return Unavailable("it changed while it was read ({}); it is looked at again soon",
                        Message(same));
   }
-  cache_.StoreFingerprint(listing, fingerprint);
-  return fingerprint;
+  cache_.StoreFingerprint(listing, fingerprint.digest);
+  if (!fingerprint.text.empty()) cache_.StoreText(fingerprint);
+  return fingerprint.digest;
 }
 
 absl::StatusOr<Toolchain> ToolchainExaminer::Describe(const FoundToolchain& found,

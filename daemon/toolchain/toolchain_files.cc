@@ -224,17 +224,17 @@ Digest ListingDigest(const FoundToolchain& found, const std::vector<ToolchainFil
   return Digest::Of(text);
 }
 
-absl::StatusOr<Digest> Fingerprint(const FoundToolchain& found,
-                                   const std::vector<ToolchainFile>& files) {
-  DigestBuilder builder;
-  builder.Update(Preamble(found));
+absl::StatusOr<ToolchainFingerprint> Fingerprint(const FoundToolchain& found,
+                                                 const std::vector<ToolchainFile>& files) {
+  std::string text = Preamble(found);
   for (const ToolchainFile& file : files) {
     if (file.label.empty()) continue;
     KILN_ASSIGN_OR_RETURN(const Digest digest, HashFile(file));
-    if (found.name == kPtxas) return digest;
-    builder.Update(fmt::format("{}  {}\n", digest.Hex(), file.label));
+    if (found.name == kPtxas) return ToolchainFingerprint{digest, ""};
+    text += fmt::format("{}  {}\n", digest.Hex(), file.label);
   }
-  return builder.Finish();
+  const Digest digest = Digest::Of(text);
+  return ToolchainFingerprint{digest, std::move(text)};
 }
 
 }  // namespace kiln

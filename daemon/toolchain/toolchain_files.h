@@ -60,6 +60,11 @@ absl::StatusOr<FileListing> ListFiles(const FoundToolchain& found, const FileOwn
 // A digest of the listing (not of any content): equal listings have equal fingerprints.
 Digest ListingDigest(const FoundToolchain& found, const std::vector<ToolchainFile>& files);
 
+struct ToolchainFingerprint {
+  Digest digest;
+  std::string text;  // what it is the digest of; "" for a ptxas
+};
+
 // What names a toolchain. That of a ptxas is the SHA-256 of its file, that of the others is the
 // SHA-256 over a text (docs/toolchains.md):
 //
@@ -72,7 +77,7 @@ Digest ListingDigest(const FoundToolchain& found, const std::vector<ToolchainFil
 // are paths relative to its package: where it is installed decides nothing. Reads every file, for a
 // release some 700 MB. UNAVAILABLE where a file is no longer what it was: whoever installs it has
 // not finished.
-absl::StatusOr<Digest> Fingerprint(const FoundToolchain& found,
-                                   const std::vector<ToolchainFile>& files);
+absl::StatusOr<ToolchainFingerprint> Fingerprint(const FoundToolchain& found,
+                                                 const std::vector<ToolchainFile>& files);
 
 }  // namespace kiln

@@ -39,6 +39,7 @@ DirectoryEntry Describe(std::string name, const struct stat& info) {
   if (S_ISREG(info.st_mode)) entry.kind = DirectoryEntry::Kind::kFile;
   if (S_ISDIR(info.st_mode)) entry.kind = DirectoryEntry::Kind::kDirectory;
   entry.size_bytes = static_cast<uint64_t>(info.st_size);
+  entry.modified_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
   return entry;
 }
 

@@ -20,6 +20,7 @@ struct DirectoryEntry {
   std::string name;
   Kind kind = Kind::kOther;
   uint64_t size_bytes = 0;
+  int64_t modified_ns = 0;  // since 1970
 };
 
 // Errors are those of ErrnoStatus, with the path in front: NOT_FOUND, ALREADY_EXISTS,

@@ -170,6 +170,12 @@ inline constexpr size_t kFingerprintDigitsMin = 8;  // of one that is named by i
 inline constexpr size_t kToolchainDepthMax = 32;    // levels of directories inside a package
 inline constexpr size_t kToolchainFilesMax = 100'000;
 inline constexpr auto kToolchainDescribeTime = std::chrono::seconds(120);
+// The text that a fingerprint is the digest of: 60 KB for Triton, 0.5 MB for CUDA's headers.
+inline constexpr size_t kToolchainTextBytesMax = 32 * kMiB;
+// Texts that are kept of toolchains that are gone.
+inline constexpr size_t kToolchainTextsMax = 32;
+// Files that an answer names of two toolchains that differ.
+inline constexpr size_t kToolchainDifferencesMax = 8;
 // Pools of toolchains that are gone wait for one another to end.
 inline constexpr size_t kToolchainsEndingMax = 256;
 // How long a compile under way may still take once its toolchain was removed.

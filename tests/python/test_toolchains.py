@@ -478,6 +478,8 @@ def test_a_header_that_is_replaced_makes_another_nvrtc(daemon, toolkit, ask):
         # Another kernel notices: the first would be a hit for as long as the fingerprint is not known to be old.
         after, ptx = ask(daemon, "another")
         assert after["outcome"] == "compiled" and ", 42;" in ptx, after
+        told = daemon.kiln("why", after["key"])
+        assert "    source: asked " in told.out and "    toolchain's file include-0/answer.h: asked " in told.out, told
         again, ptx = ask(daemon, "one")
         assert again["outcome"] == "compiled" and again["key"] != before["key"] and ", 42;" in ptx, again
 

@@ -60,22 +60,24 @@ class ServiceTest : public ::testing::Test {
   std::set<Digest> published_;
   Activity activity_{"/no/such/file", OsFilesystem(), clock_};
   WarmLeases leases_{"/no/such/file", WarmLeaseLimits(), OsFilesystem(), clock_};
-  RpcDependencies parts_{resolver_,
-                         provider_,
-                         catalog_,
-                         store_.index(),
-                         store_.blobs(),
-                         own_,
-                         user_rate_limit_,
-                         executor_,
-                         bundle_executor_,
-                         gate_,
-                         memo_,
-                         searches_,
-                         store_,
-                         activity_,
-                         leases_,
-                         [this](const Digest& key) { return published_.contains(key); }};
+  RpcDependencies parts_{
+      resolver_,
+      provider_,
+      catalog_,
+      store_.index(),
+      store_.blobs(),
+      own_,
+      user_rate_limit_,
+      executor_,
+      bundle_executor_,
+      gate_,
+      memo_,
+      searches_,
+      store_,
+      activity_,
+      leases_,
+      [this](const Digest& key) { return published_.contains(key); },
+      [](const Digest&, const Digest&) { return std::vector<RequestDifference>(); }};
   AdminActions actions_;
   std::atomic<int> drains_{0};
   NegativeCache negatives_{clock_, std::chrono::minutes(10)};

@@ -61,7 +61,7 @@ class ToolchainFilesTest : public testing::Test {
     EXPECT_TRUE(files.ok()) << files.status();
     const auto fingerprint = Fingerprint(toolchain, files->files);
     EXPECT_TRUE(fingerprint.ok()) << fingerprint.status();
-    return fingerprint.value_or(Digest());
+    return fingerprint.ok() ? fingerprint->digest : Digest();
   }
   static Digest ListingOf(const FakeToolchain& toolchain) {
     return ListingDigest(toolchain.AsFound(), ListFiles(toolchain.AsFound(), {})->files);
