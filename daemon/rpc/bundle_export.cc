@@ -158,9 +158,12 @@ absl::Status AddNamed(const RpcDependencies& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
-bool IsWanted(const FoundArtifact& found, const ExportArtifactsRequest& request) {
-  if (IsUserCacheKey(found.record->key)) return false;
-  if (!request.job().empty() && found.usage.job != request.job()) return false;
+bool IsWanted(const RpcDependencies& parts, const FoundArtifact& found,
+              const ExportArtifactsRequest& request) {
+  const Digest& key = found.record->key;
+  if (IsUserCacheKey(key)) return false;
+  const std::string& job = request.job();
+  if (!job.empty() && found.usage.job != job && !parts.job_keys->HasAsked(job, key)) return false;
   if (request.targets().empty()) return true;
   const auto document = ParseDocument(found.record->document);
   if (!document.ok()) return false;
@@ -188,7 +191,7 @@ absl::Status AddRange(const RpcDependencies& parts, const CallContext& context,
     KILN_ASSIGN_OR_RETURN(const auto page, parts.index.Scan(context, after, kPageRecords));
     for (const FoundArtifact& found : page) {
       if (last && found.record->key > *last) return absl::OkStatus();
-      if (IsWanted(found, request)) {
+      if (IsWanted(parts, found, request)) {
         KILN_ASSIGN_OR_RETURN(const bool has_room, block.Add(found));
         if (!has_room) {
           response.set_next(std::string(after->Bytes()));

@@ -372,7 +372,8 @@ def test_an_export_is_of_a_job_or_a_target(daemon, kiln, other_daemon, key, tmp_
         with package.Client(root=str(other.root)) as client:
             for job, target in (("a", "cuda:90"), ("b", "cuda:90"), ("b", "cuda:100")):
                 client.compile(package.CompileRequest(source + f"// {job} {target}\n", target, kind="ptx", job=job))
-        for arguments, count in ((("--job", "b"), 2), (("--all",), 3), (("--all", "--target", "cuda:100"), 1)):
+            client.compile(package.CompileRequest(source + "// a cuda:90\n", "cuda:90", kind="ptx", job="c"))  # which a had compiled
+        for arguments, count in ((("--job", "b"), 2), (("--job", "c"), 1), (("--all",), 3), (("--all", "--target", "cuda:100"), 1)):
             made = other.kiln("export", *arguments, "--sign-with", key, "-o", tmp_path / "x.bundle", "--json").objects()[0]
             assert (made["artifacts"], made["signed"]) == (count, True), (arguments, made)
         assert other.kiln("export", "--job", "unknown", "-o", tmp_path / "x.bundle").code == 1

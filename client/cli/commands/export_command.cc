@@ -285,7 +285,7 @@ void AddExport(CommandParser& parser) {
   auto [command, arguments] = parser.AddSubcommand(
       "export", "Write stored artifacts into a bundle for other daemons", RunExport);
   command.Add("MANIFEST", arguments.files, "What these manifests name", {.is_path = true});
-  command.Add("--job", arguments.job, "What was compiled first for this job");
+  command.Add("--job", arguments.job, "What this job had compiled or asked for");
   command.AddFlag("--all", arguments.all, "Everything");
   command.Add("--target", arguments.targets,
               "Only of this target; of a manifest, for this target instead of its own",
