@@ -18,6 +18,7 @@ class Gpu:
 
     architecture: str  # "90"
     trouble: str = ""  # why it cannot be used
+    count: int = 0  # with all others
 
 
 def describe():
@@ -44,7 +45,10 @@ def find_gpu(driver):
     for number, attribute in zip(version, (75, 76), strict=True):  # COMPUTE_CAPABILITY_MAJOR, and _MINOR
         if result := library.cuDeviceGetAttribute(ctypes.byref(number), attribute, 0):
             return Gpu("", f"no NVIDIA GPU here: cuDeviceGetAttribute of {driver} returns {result}")
-    return Gpu("".join(str(number.value) for number in version))
+    count = ctypes.c_int()
+    if result := library.cuDeviceGetCount(ctypes.byref(count)):
+        return Gpu("", f"no NVIDIA GPU here: cuDeviceGetCount of {driver} returns {result}")
+    return Gpu("".join(str(number.value) for number in version), count=count.value)
 
 
 def python_trouble(modules, bundled_version):

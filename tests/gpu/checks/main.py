@@ -12,6 +12,7 @@ import time
 import traceback
 
 import autotune
+import collective
 import graph
 import jax_calls
 import library
@@ -29,7 +30,7 @@ PARTS = {
     "autotune": (autotune.autotune, ("triton",)),
     **{part.__name__: (part, ("torch", "triton")) for part in (
         plugin.kernels, plugin.training, plugin.first_step, plugin.bundler, plugin.ranks, plugin.killed, plugin.absent, plugin.pool, plugin.tuning,
-        plugin.tuned_second, plugin.python, users.users)},
+        plugin.tuned_second, plugin.python, users.users, collective.collective)},
     "graph": (graph.graph, ("torch", "triton")),
     "score": (graph.score, ("torch", "triton")),
     "nodes": (graph.nodes, ("torch", "triton")),
@@ -42,9 +43,10 @@ GROUPS = {"launch": ["checks", "cost", "autotune"],
 def parse():
     parser = argparse.ArgumentParser(prog="run", description="Checks and measures Kiln on this machine's NVIDIA GPU.", epilog=f"""
         Parts: {', '.join(PARTS)}. launch stands for {', '.join(GROUPS['launch'])}; plugin for {', '.join(GROUPS['plugin'])}. All need a
-        Python with Triton, those of plugin, first_step, graph, score and nodes one with PyTorch too, jax one with JAX: KILN_GPU_PYTHON names it. first_step
-        takes eight minutes; it, graph, score, nodes and jax run where they are named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1
-        where something failed or a goal was missed, with 2 where this machine lacks something.""")
+        Python with Triton, those of plugin, first_step, collective, graph, score and nodes one with PyTorch too, jax one with JAX:
+        KILN_GPU_PYTHON names it. collective needs two GPUs, and first_step takes eight minutes; both, graph, score, nodes and jax run where
+        they are named. KILN_GPU_DRIVER names another library than libcuda.so.1. Exits with 1 where something failed or a goal was missed,
+        with 2 where this machine lacks something.""")
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, help="what tests/gpu/bundle made (default: where this script lies, or "
                         "build/gpu-bundle)")
     parser.add_argument("--part", action="append", choices=[*GROUPS, *PARTS], metavar="NAME", help="repeated for several; without it launch "

@@ -20,6 +20,7 @@ class Setting:
     def __init__(self, bundle, folder, report, driver, gpu, only, seconds_max):
         self.bundle, self.folder, self.report, self.driver, self.only = bundle, folder, report, driver, only
         self.target = f"cuda:{gpu.architecture}"
+        self.gpus = gpu.count
         self.has_unsteady_assembler = int(gpu.architecture) >= 100
         self._end = time.monotonic() + seconds_max
         self._jobs = []
@@ -144,8 +145,12 @@ class Setting:
             process.log.close()
         if process.returncode != 0:
             raise RuntimeError(pathlib.Path(process.log.name).read_text()[-3000:])
-        result = json.loads(process.out.read_text())
-        self.report.keep(process.out.stem, result)
+        return self.result_in(process.out)
+
+    def result_in(self, out):
+        """What a job wrote."""
+        result = json.loads(out.read_text())
+        self.report.keep(out.stem, result)
         return result
 
     def run(self, *arguments, user=None):
