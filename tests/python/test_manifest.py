@@ -49,7 +49,7 @@ def recorded(daemon, kiln, tmp_path_factory):
     environment = Job(folder, PYTHON, daemon.root).environment
     path = folder / "job.kiln"
     commands = "".join(json.dumps({"compile": {"kernel": kernel, "target": "cuda:90", "options": {}}}) + "\n" for kernel in KERNELS)
-    done = kiln("record", "-o", path, "--job", "example", "--", PYTHON, "-B", PROGRAM, folder, env=environment, input=commands)
+    done = kiln("record", "-o", path, "--job", "example", "--model", "tiny", "--", PYTHON, "-B", PROGRAM, folder, env=environment, input=commands)
     assert done.returncode == 0, done.stderr
     return path, done.stderr
 
@@ -71,7 +71,7 @@ def test_a_recorded_job_says_what_it_was(recorded, kiln):
     *requests, origin = requests_in(kiln, path)
     assert sorted(one["name"] for one in requests) == sorted(KERNELS)
     assert all(one["recorded"]["compile_micros"] > 0 for one in requests), requests
-    assert origin["manifest"]["job"] == "example" and origin["manifest"]["versions"]["triton"] == "3.6.0"
+    assert (origin["manifest"]["job"], origin["manifest"]["model"]) == ("example", "tiny") and origin["manifest"]["versions"]["triton"] == "3.6.0"
     assert not list(path.parent.glob("*.recording.jsonl"))
 
 

@@ -50,7 +50,9 @@ std::string AdviceOnCall(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
       return "'kiln version': daemon and command are of different versions";
     case absl::StatusCode::kDataLoss:
-      return "'kiln verify', which puts damaged artifacts aside so that they are compiled again";
+      return "'kiln verify' for a stored artifact, which is then compiled again; a damaged "
+             "manifest "
+             "has to be copied or recorded again";
     case absl::StatusCode::kInternal:
       return "again; the daemon's log has the details ('journalctl -u kilnd')";
     default:

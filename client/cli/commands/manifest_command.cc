@@ -76,7 +76,10 @@ std::string OptionsText(const v1::CompileRequest& request) {
 Fields OriginFields(const v1::ManifestOrigin& origin) {
   std::string command;
   for (const std::string& word : origin.command()) command += (command.empty() ? "" : " ") + word;
-  Fields fields = {{"job", origin.job()}, {"command", command}, {"host", origin.host()}};
+  Fields fields = {{"job", origin.job()},
+                   {"model", origin.model()},
+                   {"command", command},
+                   {"host", origin.host()}};
   if (origin.created_unix_ms() > 0) {
     fields.emplace_back("made",
                         FormatAge(origin.created_unix_ms(), SystemClock().UnixMillis()) + " ago");

@@ -26,6 +26,7 @@ namespace {
 struct RecordArguments {
   std::string output = "job.kiln";
   std::string job;
+  std::string model;
   std::optional<double> since_seconds;
   std::vector<std::string> command;
 };
@@ -115,6 +116,7 @@ std::string HostName() {
 absl::StatusOr<uint64_t> Finish(ManifestWriter& writer, v1::ManifestOrigin origin,
                                 const RecordArguments& arguments) {
   if (!arguments.job.empty()) origin.set_job(arguments.job);
+  if (!arguments.model.empty()) origin.set_model(arguments.model);
   for (const std::string& word : arguments.command) origin.add_command(word);
   origin.set_host(HostName());
   origin.set_created_unix_ms(SystemClock().UnixMillis());
@@ -219,6 +221,7 @@ void AddRecord(CommandParser& parser) {
               {.value_name = "FILE", .is_path = true});
   command.Add("--job", arguments.job,
               "The job's name. Without COMMAND: what the daemon has compiled first for it");
+  command.Add("--model", arguments.model, "The model that the job runs, for those who read it");
   command.Add("--since", arguments.since_seconds,
               "Without COMMAND: what was compiled or used in the last 2h, say",
               {.value_name = "TIME"});
