@@ -1,10 +1,15 @@
 // Both ways in, gRPC and the light protocol, give the same answers, errors and limits.
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/codegen/client_unary_call.h>
-#include <grpcpp/impl/codegen/rpc_method.h>
+#include <sys/socket.h>
 
+#include <future>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "daemon/kernel/artifact_document.h"
 #include "tests/testing/artifacts.h"
@@ -16,93 +21,232 @@ namespace kiln {
 namespace {
 
 using google::protobuf::Message;
-using google::protobuf::MessageLite;
 using std::chrono::milliseconds;
+
+// A call under way. Its way outlives it.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual void Cancel() = 0;
+  // Blocks. `body` is filled where the status is OK. Call once.
+  virtual v1::RpcStatus Await(std::string& body) = 0;
+};
 
 // A connection over one of the ways.
 class Way {
  public:
   virtual ~Way() = default;
-  // `response` is filled where the status is OK. Zero: no timeout.
-  virtual v1::RpcStatus Call(int method, const Message& request, Message& response,
-                             milliseconds timeout) = 0;
+  // Zero: no timeout.
+  virtual std::unique_ptr<Pending> Start(int method, std::string_view body,
+                                         milliseconds timeout) = 0;
+  // Compiles together. The statuses in the order of the requests.
+  virtual std::vector<v1::RpcStatus> Batch(const std::vector<std::string>& requests) = 0;
+  // The client is gone.
+  virtual void Close() = 0;
+
+  v1::RpcStatus Call(int method, std::string_view body, Message& response, milliseconds timeout) {
+    std::string answer;
+    const v1::RpcStatus status = Start(method, body, timeout)->Await(answer);
+    EXPECT_TRUE(status.code() != 0 || response.ParseFromString(answer));
+    return status;
+  }
 };
 
 class LightWay final : public Way {
  public:
   explicit LightWay(UniqueFd socket) : client_(std::move(socket)) {}
 
-  v1::RpcStatus Call(int method, const Message& request, Message& response,
-                     milliseconds timeout) override {
-    const LightAnswer answer =
-        client_.Call(method, request, static_cast<uint32_t>(timeout.count()));
-    EXPECT_TRUE(answer.code != 0 || response.ParseFromString(answer.body));
-    return answer.status();
+  std::unique_ptr<Pending> Start(int method, std::string_view body, milliseconds timeout) override {
+    const auto timeout_ms = static_cast<uint32_t>(timeout.count());
+    EXPECT_TRUE(client_.SendBytes(LightFrameBytes(++last_id_, method, body, timeout_ms)));
+    return std::make_unique<Request>(*this, last_id_);
   }
+  std::vector<v1::RpcStatus> Batch(const std::vector<std::string>& requests) override {
+    std::vector<std::unique_ptr<Pending>> calls;
+    for (const std::string& request : requests) {
+      calls.push_back(Start(v1::LIGHT_METHOD_COMPILE, request, {}));
+    }
+    std::vector<v1::RpcStatus> statuses;
+    std::string unused;
+    for (const auto& call : calls) statuses.push_back(call->Await(unused));
+    return statuses;
+  }
+  void Close() override { client_.Close(); }
 
  private:
+  class Request final : public Pending {
+   public:
+    Request(LightWay& way, uint64_t id) : way_(way), id_(id) {}
+    void Cancel() override {
+      EXPECT_TRUE(way_.client_.SendBytes(LightFrameBytes(id_, v1::LIGHT_METHOD_CANCEL, "")));
+    }
+    v1::RpcStatus Await(std::string& body) override {
+      while (!way_.answers_.contains(id_)) {
+        std::optional<LightAnswer> answer = way_.client_.Receive();
+        EXPECT_TRUE(answer.has_value()) << "the daemon closed the connection";
+        if (!answer) return {};
+        way_.answers_[answer->id] = *std::move(answer);
+      }
+      LightAnswer answer = std::move(way_.answers_.extract(id_).mapped());
+      if (answer.code == 0) body = std::move(answer.body);
+      return answer.status();
+    }
+
+   private:
+    LightWay& way_;
+    const uint64_t id_;
+  };
+
   LightClient client_;
+  uint64_t last_id_ = 0;
+  std::map<uint64_t, LightAnswer> answers_;  // that nobody has asked for yet
 };
 
 class GrpcWay final : public Way {
  public:
-  explicit GrpcWay(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+  GrpcWay(std::shared_ptr<grpc::Channel> channel, UniqueFd socket)
+      : channel_(std::move(channel)), socket_(std::move(socket)) {}
 
-  v1::RpcStatus Call(int method, const Message& request, Message& response,
-                     milliseconds timeout) override {
-    grpc::ClientContext context;
-    if (timeout.count() > 0) context.set_deadline(std::chrono::system_clock::now() + timeout);
-    if (method == v1::LIGHT_METHOD_FETCH) return Fetch(context, request, response);
-    static const char* const kNames[] = {"None",  "Compile",        "Lookup", "Nearest",
-                                         "Fetch", "ListToolchains", "GetOwn", "PutOwn",
-                                         "None",  "NoteUses"};
-    const std::string name =
-        std::string("/kiln.v1.KernelService/") +
-        (method < static_cast<int>(std::size(kNames)) ? kNames[method] : "None");
-    const grpc::internal::RpcMethod called(name.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
-                                           channel_);
-    return ToStatus(
-        grpc::internal::BlockingUnaryCall<MessageLite, MessageLite, MessageLite, MessageLite>(
-            channel_.get(), called, &context, request, &response));
+  std::unique_ptr<Pending> Start(int method, std::string_view body, milliseconds timeout) override {
+    return std::make_unique<Request>(channel_, method, body, timeout);
   }
+  std::vector<v1::RpcStatus> Batch(const std::vector<std::string>& requests) override {
+    grpc::ClientContext context;
+    const auto stream = v1::KernelService::NewStub(channel_)->CompileStream(&context);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      v1::CompileStreamRequest item;
+      item.set_id(i + 1);
+      // As it is: it need not be a request.
+      item.GetReflection()->MutableUnknownFields(&item)->AddLengthDelimited(
+          v1::CompileStreamRequest::kRequestFieldNumber, requests[i]);
+      EXPECT_TRUE(stream->Write(item));
+    }
+    stream->WritesDone();
+    std::vector<v1::RpcStatus> statuses(requests.size());
+    size_t answers = 0;
+    for (v1::CompileStreamResponse answer; stream->Read(&answer); ++answers) {
+      statuses.at(answer.id() - 1).set_code(answer.code());
+      statuses.at(answer.id() - 1).set_message(answer.message());
+    }
+    EXPECT_TRUE(stream->Finish().ok());
+    EXPECT_EQ(answers, requests.size());
+    return statuses;
+  }
+  void Close() override { ::shutdown(socket_.get(), SHUT_RDWR); }
 
  private:
-  v1::RpcStatus Fetch(grpc::ClientContext& context, const Message& request, Message& response) {
-    const auto stub = v1::KernelService::NewStub(channel_);
-    const auto reader = stub->Fetch(&context, dynamic_cast<const v1::FetchRequest&>(request));
-    auto& whole = dynamic_cast<v1::FetchChunk&>(response);
-    for (v1::FetchChunk chunk; reader->Read(&chunk);) *whole.mutable_content() += chunk.content();
-    return ToStatus(reader->Finish());
-  }
+  // Unary or not, it is a stream on the wire.
+  class Request final : public Pending,
+                        public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+   public:
+    Request(const std::shared_ptr<grpc::Channel>& channel, int method, std::string_view body,
+            milliseconds timeout)
+        : method_(method), stub_(channel) {
+      static const char* const kNames[] = {"None",  "Compile",        "Lookup", "Nearest",
+                                           "Fetch", "ListToolchains", "GetOwn", "PutOwn",
+                                           "None",  "NoteUses"};
+      const std::string name =
+          std::string("/kiln.v1.KernelService/") +
+          (method < static_cast<int>(std::size(kNames)) ? kNames[method] : "None");
+      if (timeout.count() > 0) context_.set_deadline(std::chrono::system_clock::now() + timeout);
+      const grpc::Slice slice(body.data(), body.size());
+      grpc::ByteBuffer(&slice, 1).Swap(&request_);
+      stub_.PrepareBidiStreamingCall(&context_, name, {}, this);
+      StartWriteLast(&request_, {});
+      StartRead(&response_);
+      StartCall();
+    }
+    ~Request() override {
+      context_.TryCancel();
+      status_.wait();
+    }
+    void Cancel() override { context_.TryCancel(); }
+    v1::RpcStatus Await(std::string& body) override {
+      const grpc::Status& status = status_.get();
+      if (status.ok()) body = method_ == v1::LIGHT_METHOD_FETCH ? Joined() : messages_.at(0);
+      // A status without details travels as gRPC's own code and message.
+      v1::RpcStatus out;
+      EXPECT_TRUE(out.ParseFromString(status.error_details()));
+      out.set_code(status.error_code());
+      out.set_message(status.error_message());
+      return out;
+    }
+    void OnReadDone(bool ok) override {
+      if (!ok) return;
+      std::vector<grpc::Slice> slices;
+      EXPECT_TRUE(response_.Dump(&slices).ok());
+      std::string& message = messages_.emplace_back();
+      for (const grpc::Slice& slice : slices) {
+        message.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+      }
+      StartRead(&response_);
+    }
+    void OnDone(const grpc::Status& status) override { done_.set_value(status); }
 
-  // A status without details travels as gRPC's own code and message.
-  static v1::RpcStatus ToStatus(const grpc::Status& status) {
-    v1::RpcStatus out;
-    EXPECT_TRUE(out.ParseFromString(status.error_details()));
-    out.set_code(status.error_code());
-    out.set_message(status.error_message());
-    return out;
-  }
+   private:
+    std::string Joined() const {
+      v1::FetchChunk whole;
+      for (const std::string& message : messages_) {
+        v1::FetchChunk chunk;
+        EXPECT_TRUE(chunk.ParseFromString(message));
+        *whole.mutable_content() += chunk.content();
+      }
+      return whole.SerializeAsString();
+    }
+
+    const int method_;
+    grpc::GenericStub stub_;
+    grpc::ClientContext context_;
+    grpc::ByteBuffer request_;
+    grpc::ByteBuffer response_;
+    std::vector<std::string> messages_;
+    std::promise<grpc::Status> done_;
+    const std::shared_future<grpc::Status> status_ = done_.get_future();
+  };
 
   const std::shared_ptr<grpc::Channel> channel_;
+  const UniqueFd socket_;
 };
 
 class RpcConformance : public ServiceTest, public ::testing::WithParamInterface<bool> {
  protected:
+  static bool IsLight() { return GetParam(); }
   std::unique_ptr<Way> Open(const Principal& principal = {1000, false}) {
-    if (GetParam()) return std::make_unique<LightWay>(ConnectLight(principal));
-    return std::make_unique<GrpcWay>(Connect(principal));
+    if (IsLight()) return std::make_unique<LightWay>(ConnectLight(principal));
+    UniqueFd socket;
+    auto channel = Connect(principal, &socket);
+    return std::make_unique<GrpcWay>(std::move(channel), std::move(socket));
   }
   v1::RpcStatus Call(int method, const Message& request, Message& response,
                      milliseconds timeout = {}) {
-    return way_->Call(method, request, response, timeout);
+    return way_->Call(method, request.SerializeAsString(), response, timeout);
   }
-  v1::RpcStatus Compile(const v1::CompileRequest& request) {
+  v1::RpcStatus Compile(const v1::CompileRequest& request, milliseconds timeout = {}) {
     v1::CompileResponse unused;
-    return Call(v1::LIGHT_METHOD_COMPILE, request, unused);
+    return Call(v1::LIGHT_METHOD_COMPILE, request, unused, timeout);
+  }
+  std::unique_ptr<Pending> StartCompile(const std::string& text, milliseconds timeout = {}) {
+    return way_->Start(v1::LIGHT_METHOD_COMPILE, Request(text).SerializeAsString(), timeout);
+  }
+  // The daemon goes on, and keeps and counts nothing of the calls that ended early.
+  void ExpectNothingIsLeft() {
+    while (provider_.held() > 0) std::this_thread::yield();
+    EXPECT_EQ(provider_.completed(), 0u);
+    provider_.FinishAtOnce();
+    v1::CompileResponse unused;
+    EXPECT_EQ(
+        Open()
+            ->Call(v1::LIGHT_METHOD_COMPILE, Request("another").SerializeAsString(), unused, {})
+            .code(),
+        0);
+    gate_.Close();
+    EXPECT_TRUE(gate_.AwaitEmpty(SteadyTime::max()));
+    ASSERT_EQ(activity_.List().size(), 1u);
+    EXPECT_EQ(activity_.List()[0].Of(ActivityKind::kCompiled), ActivityCount{1});
+    EXPECT_EQ(activity_.List()[0].Of(ActivityKind::kFailed), ActivityCount{0});
   }
 
-  const std::unique_ptr<Way> way_ = Open();
+  std::unique_ptr<Way> way_ = Open();
 };
 
 // The code alone, or with what the message has.
@@ -355,7 +499,10 @@ TEST_P(RpcConformance, OwnEntriesAreTheCallersOwn) {
   EXPECT_EQ(found.entries(0).files(0).content(), "content");
 
   v1::GetOwnResponse others;
-  ASSERT_EQ(Open({2000, false})->Call(v1::LIGHT_METHOD_GET_OWN, get, others, {}).code(), 0);
+  ASSERT_EQ(Open({2000, false})
+                ->Call(v1::LIGHT_METHOD_GET_OWN, get.SerializeAsString(), others, {})
+                .code(),
+            0);
   EXPECT_EQ(others.entries_size(), 0);
   parts_.shared_uid = 1000;
   ExpectError(Call(v1::LIGHT_METHOD_GET_OWN, get, found), absl::StatusCode::kPermissionDenied);
@@ -363,6 +510,151 @@ TEST_P(RpcConformance, OwnEntriesAreTheCallersOwn) {
   get.add_keys("");
   parts_.shared_uid.reset();
   ExpectError(Call(v1::LIGHT_METHOD_GET_OWN, get, found), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(RpcConformance, ACompileEndsAtItsDeadline) {
+  // Longer each time, until a request gets there before it ends.
+  for (milliseconds timeout(20); provider_.started() == 0; timeout *= 2) {
+    ExpectError(Compile(Request(), timeout), absl::StatusCode::kDeadlineExceeded);
+  }
+  ExpectNothingIsLeft();
+}
+
+TEST_P(RpcConformance, ACallThatWaitsForAThreadEndsAtItsDeadline) {
+  constexpr milliseconds kTimeout(1);
+  v1::LookupRequest lookup;
+  lookup.add_keys(std::string(32, 'x'));
+  v1::NearestRequest nearest;
+  *nearest.mutable_request() = Request("tt.func public @kernel() {}");
+  v1::GetOwnRequest get;
+  get.add_keys("k");
+  v1::PutOwnRequest put;
+  put.add_entries()->set_key("k");
+  const std::map<int, const Message*> requests = {{v1::LIGHT_METHOD_LOOKUP, &lookup},
+                                                  {v1::LIGHT_METHOD_NEAREST, &nearest},
+                                                  {v1::LIGHT_METHOD_GET_OWN, &get},
+                                                  {v1::LIGHT_METHOD_PUT_OWN, &put}};
+  for (const auto& [method, request] : requests) {
+    SCOPED_TRACE(method);
+    std::promise<void> release;
+    executor_.Run([held = release.get_future().share()] { held.wait(); });
+    const auto call = way_->Start(method, request->SerializeAsString(), kTimeout);
+    v1::LookupResponse life;
+    EXPECT_EQ(Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest(), life).code(), 0);
+    // The daemon has read the call.
+    std::this_thread::sleep_for(2 * kTimeout);
+    release.set_value();
+    std::string unused;
+    ExpectError(call->Await(unused), absl::StatusCode::kDeadlineExceeded);
+  }
+}
+
+TEST_P(RpcConformance, ACancelledCompileEnds) {
+  const auto call = StartCompile("a");
+  const auto other = StartCompile("b");
+  AwaitHeld(2);
+  call->Cancel();
+  std::string unused;
+  ExpectError(call->Await(unused), absl::StatusCode::kCancelled);
+  while (provider_.cancelled() == 0) std::this_thread::yield();
+  EXPECT_EQ(provider_.held(), 1u);
+  other->Cancel();
+  ExpectError(other->Await(unused), absl::StatusCode::kCancelled);
+  ExpectNothingIsLeft();
+}
+
+// Without an error. The limits differ: docs/reference.md has both.
+TEST_P(RpcConformance, CallsBeyondTheLimitOfAConnectionWait) {
+  const size_t limit =
+      IsLight() ? limits::kStreamInFlightMax : limits::kConcurrentStreamsPerConnection;
+  v1::LookupResponse life;
+  ASSERT_EQ(Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest(), life).code(), 0);
+  std::vector<std::unique_ptr<Pending>> calls;
+  const auto start = [&](size_t count) {
+    while (count-- > 0) calls.push_back(StartCompile(std::to_string(calls.size())));
+  };
+  start(limit);
+  const auto late = StartCompile("late", milliseconds(1));
+  start(10);
+  AwaitHeld(limit);
+  EXPECT_EQ(Open()->Call(v1::LIGHT_METHOD_LOOKUP, "", life, {}).code(), 0);
+  EXPECT_EQ(provider_.started(), limit);
+  provider_.FinishOne();
+  std::string unused;
+  ExpectError(late->Await(unused), absl::StatusCode::kDeadlineExceeded);
+  provider_.FinishAtOnce();
+  provider_.FinishAll();
+  for (const auto& call : calls) EXPECT_EQ(call->Await(unused).code(), 0);
+}
+
+TEST_P(RpcConformance, AClientThatGoesAwayEndsItsCompiles) {
+  // As many as the daemon reads of a connection: it hears of the end without reading.
+  const size_t limit =
+      IsLight() ? limits::kStreamInFlightMax : limits::kConcurrentStreamsPerConnection;
+  std::vector<std::unique_ptr<Pending>> calls;
+  while (calls.size() < limit) calls.push_back(StartCompile(std::to_string(calls.size())));
+  AwaitHeld(limit);
+  way_->Close();
+  while (provider_.cancelled() < limit) std::this_thread::yield();
+  ExpectNothingIsLeft();
+}
+
+TEST_P(RpcConformance, UnknownFieldsOfANewerClientChangeNothing) {
+  provider_.FinishAtOnce();
+  constexpr int kNewField = 2000;
+  v1::CompileRequest newer = Request();
+  newer.GetReflection()->MutableUnknownFields(&newer)->AddVarint(kNewField, 7);
+  v1::KernelSource& source = *newer.mutable_source();
+  source.GetReflection()->MutableUnknownFields(&source)->AddLengthDelimited(kNewField, "new");
+  EXPECT_EQ(Compile(Request()).code(), 0);
+  EXPECT_EQ(Compile(newer).code(), 0);
+  EXPECT_EQ(provider_.calls().at(0).job->key, provider_.calls().at(1).job->key);
+  v1::LookupRequest lookup;
+  lookup.GetReflection()->MutableUnknownFields(&lookup)->AddVarint(kNewField, 7);
+  v1::LookupResponse response;
+  EXPECT_EQ(Call(v1::LIGHT_METHOD_LOOKUP, lookup, response).code(), 0);
+}
+
+// gRPC says where it is. The light protocol has none of it, for operators neither.
+TEST_P(RpcConformance, AdministrationIsNotForPlainUsers) {
+  v1::LookupResponse unused;
+  for (const Principal& principal : {Principal{1000, false}, Principal{0, true}}) {
+    const auto way = Open(principal);
+    for (int method = 0; method < 256 && IsLight(); ++method) {
+      if (method != 0 && v1::LightMethod_IsValid(method)) continue;
+      ExpectError(way->Call(method, "", unused, {}), absl::StatusCode::kUnimplemented);
+    }
+    provider_.FinishAtOnce();
+    v1::CompileResponse response;
+    const std::string request = Request().SerializeAsString();
+    EXPECT_EQ(way->Call(v1::LIGHT_METHOD_COMPILE, request, response, {}).code(), 0);
+    EXPECT_EQ(provider_.calls().back().context.principal, principal);
+  }
+  if (IsLight()) return;
+  const auto admin = admin::v1::AdminService::NewStub(Connect());
+  grpc::ClientContext context;
+  admin::v1::DrainResponse response;
+  const grpc::Status status = admin->Drain(&context, {}, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_NE(status.error_message().find("admin.sock"), std::string::npos);
+  EXPECT_EQ(drains_, 0);
+}
+
+TEST_P(RpcConformance, ABadRequestOfABatchIsAnsweredAlone) {
+  provider_.FinishAtOnce();
+  v1::CompileRequest without_target = Request();
+  without_target.clear_target();
+  const std::string good = Request().SerializeAsString();
+  const std::string too_large =
+      Request(std::string(limits::kSourceBytesMax + 1, 'x')).SerializeAsString();
+  const std::vector<v1::RpcStatus> statuses =
+      way_->Batch({good, without_target.SerializeAsString(), "no message", too_large, good});
+  EXPECT_EQ(statuses.at(0).code(), 0);
+  ExpectError(statuses.at(1), absl::StatusCode::kInvalidArgument, "target");
+  ExpectError(statuses.at(2), absl::StatusCode::kInvalidArgument,
+              "the message is not a kiln.v1.CompileRequest");
+  ExpectError(statuses.at(3), absl::StatusCode::kResourceExhausted, "16777216");
+  EXPECT_EQ(statuses.at(4).code(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, RpcConformance, ::testing::Bool(),

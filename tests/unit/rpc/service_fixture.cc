@@ -1,5 +1,6 @@
 #include "tests/unit/rpc/service_fixture.h"
 
+#include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/socket.h>
@@ -47,10 +48,11 @@ ServiceTest::ServiceTest() {
   EXPECT_TRUE(light_server_.Start().ok());
 }
 
-std::shared_ptr<grpc::Channel> ServiceTest::Connect(const Principal& principal) {
+std::shared_ptr<grpc::Channel> ServiceTest::Connect(const Principal& principal, UniqueFd* socket) {
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
   EXPECT_TRUE(servers_.Serve(UniqueFd(ends[0]), principal).ok());
+  if (socket != nullptr) socket->Reset(::fcntl(ends[1], F_DUPFD_CLOEXEC, 0));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(limits::kClientReceiveBytesMax);
   arguments.SetMaxSendMessageSize(-1);

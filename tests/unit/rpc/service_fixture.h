@@ -16,6 +16,7 @@
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "storage/base/limits.h"
 #include "storage/base/metrics.h"
+#include "storage/base/thread_timer.h"
 #include "storage/memory_store.h"
 #include "storage/notifying_store.h"
 #include "storage/user_cache.h"
@@ -32,7 +33,9 @@ class ServiceTest : public ::testing::Test {
   ServiceTest();
 
   // A connection of `principal`, as the listener would bring it.
-  std::shared_ptr<grpc::Channel> Connect(const Principal& principal = {1000, false});
+  // `socket` becomes another descriptor of the client's end.
+  std::shared_ptr<grpc::Channel> Connect(const Principal& principal = {1000, false},
+                                         UniqueFd* socket = nullptr);
   UniqueFd ConnectLight(const Principal& principal = {1000, false});
   static UniqueFd ConnectLight(LightServer& server, const Principal& principal = {1000, false});
 
@@ -51,7 +54,8 @@ class ServiceTest : public ::testing::Test {
   UserRateLimit user_rate_limit_{UserRateLimits(), clock_};
   FakeCatalog catalog_{{MakeTriton()}};
   RequestResolver resolver_{catalog_};
-  FakeProvider provider_;
+  ThreadTimer timer_;
+  FakeProvider provider_{&timer_};
   ThreadExecutor executor_{1, 100};
   ThreadExecutor bundle_executor_{1, 100};
   RequestGate gate_;
