@@ -179,7 +179,7 @@ CompileReply SerializeAnswer(const CompileAnswer& answer) {
     return ToRpcStatus(*failure, answer.job->key);
   }
   absl::StatusOr<ReplyPieces> pieces = ArtifactReply(answer);
-  if (!pieces.ok()) return ToRpcStatus(pieces.status());
+  if (!pieces.ok()) return ToRpcStatus(pieces.status(), KeyOf(answer));
   return *std::move(pieces);
 }
 

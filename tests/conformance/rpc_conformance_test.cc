@@ -342,6 +342,18 @@ TEST_P(RpcConformance, EveryErrorOfAJobCarriesItsKey) {
   ASSERT_TRUE(status.details(0).UnpackTo(&key));
   EXPECT_EQ(key.key(), provider_.calls().at(0).job->key.Bytes());
   EXPECT_EQ(Compile(v1::CompileRequest()).details_size(), 0);
+
+  provider_.AnswerWith([](const CompileJob& job) -> absl::StatusOr<CompileResult> {
+    auto artifact = std::make_shared<Artifact>(*MakeArtifactOf(job));
+    artifact->stages.erase(artifact->stages.begin());
+    return CompileResult{Outcome::kCompiled, std::nullopt, std::move(artifact)};
+  });
+  v1::CompileRequest other = Request();
+  other.add_stages("ptx");
+  const v1::RpcStatus without = Compile(other);
+  ExpectError(without, absl::StatusCode::kInternal, "has no stage");
+  ASSERT_EQ(without.details_size(), 1);
+  EXPECT_TRUE(without.details(0).Is<v1::RequestKey>());
 }
 
 TEST_P(RpcConformance, DrainingDaemonRefusesCompiles) {
