@@ -198,6 +198,9 @@ void Fetch(const RpcDependencies& parts, const CallContext& context,
   const absl::StatusOr<Digest> digest = Digest::FromBytes(request.digest());
   if (!digest.ok()) return answered(Annotate(digest.status(), "digest"));
   parts.executor.Run([&parts, context, digest = *digest, answered = std::move(answered)] {
+    if (absl::Status wanted = StillWanted(context, SystemClock()); !wanted.ok()) {
+      return answered(std::move(wanted));
+    }
     absl::StatusOr<FoundBlob> found = parts.blobs.GetBlob(context, digest);
     if (!found.ok()) return answered(found.status());
     answered(std::move(found->blob));

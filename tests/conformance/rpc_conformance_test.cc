@@ -538,12 +538,15 @@ TEST_P(RpcConformance, ACallThatWaitsForAThreadEndsAtItsDeadline) {
   lookup.add_keys(std::string(32, 'x'));
   v1::NearestRequest nearest;
   *nearest.mutable_request() = Request("tt.func public @kernel() {}");
+  v1::FetchRequest fetch;
+  fetch.set_digest(std::string(32, 'x'));
   v1::GetOwnRequest get;
   get.add_keys("k");
   v1::PutOwnRequest put;
   put.add_entries()->set_key("k");
   const std::map<int, const Message*> requests = {{v1::LIGHT_METHOD_LOOKUP, &lookup},
                                                   {v1::LIGHT_METHOD_NEAREST, &nearest},
+                                                  {v1::LIGHT_METHOD_FETCH, &fetch},
                                                   {v1::LIGHT_METHOD_GET_OWN, &get},
                                                   {v1::LIGHT_METHOD_PUT_OWN, &put}};
   for (const auto& [method, request] : requests) {
