@@ -39,13 +39,23 @@ absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
   return absl::OkStatus();
 }
 
+constexpr size_t kEntryHeadBytesMax = 8;  // what stands before an entry on the wire
+
+// No answer is larger than what clients receive, and no caller has the daemon build one.
 absl::Status LookUpAll(const RpcDependencies& parts, const CallContext& context,
                        const v1::LookupRequest& request, v1::LookupResponse& response) {
   KILN_RETURN_IF_ERROR(CheckCount("keys", request.keys_size(), limits::kLookupKeysMax));
+  size_t bytes = 0;
   for (int i = 0; i < request.keys_size(); ++i) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    const absl::Status status = LookUp(parts, context, request.keys(i), *response.add_entries());
+    v1::LookupResponse::Entry& entry = *response.add_entries();
+    const absl::Status status = LookUp(parts, context, request.keys(i), entry);
     if (!status.ok()) return Annotate(status, fmt::format("keys[{}]", i));
+    bytes += entry.ByteSizeLong() + kEntryHeadBytesMax;
+    if (bytes <= limits::kClientReceiveBytesMax) continue;
+    return ResourceExhausted(
+        "the answer for the first {} keys has more than {} bytes: ask for fewer keys at once",
+        i + 1, limits::kClientReceiveBytesMax);
   }
   return absl::OkStatus();
 }

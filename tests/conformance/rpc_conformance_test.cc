@@ -614,6 +614,25 @@ TEST_P(RpcConformance, AClientThatGoesAwayEndsItsCompiles) {
   ExpectNothingIsLeft();
 }
 
+TEST_P(RpcConformance, NoAnswerIsLargerThanClientsReceive) {
+  const CompileJobPtr job = MakeJob("a");
+  const auto artifact = MakeArtifactOf(*job);
+  ArtifactRecord record = MakeRecord(*artifact);
+  // Metadata of that size would take an unoptimised parser a second.
+  record.stages.front().stage = std::string(4 * limits::kMiB - limits::kKiB, 'x');
+  std::vector<Blob> blobs;
+  for (const StageBlob& stage : artifact->stages) blobs.push_back(stage.blob);
+  ASSERT_TRUE(store_.index().Put({}, record, blobs).ok());
+  v1::LookupRequest request;
+  for (size_t i = 0; i < 16; ++i) request.add_keys(std::string(job->key.Bytes()));
+  v1::LookupResponse response;
+  ASSERT_EQ(Call(v1::LIGHT_METHOD_LOOKUP, request, response).code(), 0);
+  EXPECT_EQ(response.entries_size(), 16);
+  request.add_keys(std::string(job->key.Bytes()));
+  ExpectError(Call(v1::LIGHT_METHOD_LOOKUP, request, response),
+              absl::StatusCode::kResourceExhausted, "fewer keys");
+}
+
 TEST_P(RpcConformance, UnknownFieldsOfANewerClientChangeNothing) {
   provider_.FinishAtOnce();
   constexpr int kNewField = 2000;
