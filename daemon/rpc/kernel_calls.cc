@@ -168,6 +168,12 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid, const v1::NoteUs
 
 }  // namespace
 
+absl::Status Parse(std::string_view bytes, google::protobuf::MessageLite& request) {
+  if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
+  return InvalidArgument("the message is not a {}, or has text that is not UTF-8",
+                         request.GetTypeName());
+}
+
 bool LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key, uint64_t bytes) {
   // What their users keep for themselves has a share of its own.
   if (IsUserCacheKey(key) || parts.leases.IsOff()) return true;

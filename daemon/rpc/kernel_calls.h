@@ -33,6 +33,9 @@ void NoteUses(const RpcDependencies& parts, const CallContext& context,
               const v1::NoteUsesRequest& request, v1::NoteUsesResponse& response,
               Answered answered);
 
+// Reads a request. INVALID_ARGUMENT where the bytes are no such message.
+absl::Status Parse(std::string_view bytes, google::protobuf::MessageLite& request);
+
 // Leases an artifact for a user who warmed it: one that is stored, or about to be. False: the
 // leases have their share.
 bool LeaseWarmed(const RpcDependencies& parts, uid_t uid, const Digest& key, uint64_t bytes);

@@ -13,15 +13,32 @@
 namespace kiln {
 namespace {
 
+absl::Status Read(const grpc::ByteBuffer& bytes, google::protobuf::MessageLite& message) {
+  grpc::Slice slice;
+  return Parse(ToSingleSlice(bytes, slice), message);
+}
+
+grpc::ByteBuffer Write(const google::protobuf::MessageLite& message) {
+  grpc::ByteBuffer bytes;
+  bool owns_bytes;
+  grpc::SerializationTraits<google::protobuf::MessageLite>::Serialize(message, &bytes, &owns_bytes);
+  return bytes;
+}
+
 // Reads the blob off gRPC's threads, then writes it chunk by chunk, one at a time: a client that
 // stops reading holds one blob, which counts, and one chunk. Deletes itself in OnDone.
-class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
+class FetchCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   // Started; gRPC takes it from here.
   static FetchCall* Start(const RpcDependencies& parts, ByteBudget& unread, CallContext context,
-                          const v1::FetchRequest& request) {
+                          const grpc::ByteBuffer& bytes) {
     auto* call = new FetchCall;
     context.cancellation = call->cancellation_;
+    v1::FetchRequest request;
+    if (const absl::Status parsed = Read(bytes, request); !parsed.ok()) {
+      call->Finish(ToGrpcStatus(parsed));
+      return call;
+    }
     // The call stays until Finish, which nothing else calls.
     Fetch(parts, context, request, [call, &unread](absl::StatusOr<Blob> found) {
       if (!found.ok()) return call->Finish(ToGrpcStatus(found.status()));
@@ -46,8 +63,10 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
   void WriteNext() {
     const std::string_view rest = blob_.bytes().substr(sent_bytes_);
     const std::string_view next = rest.substr(0, std::min(rest.size(), limits::kFetchChunkBytes));
-    chunk_.set_content(next.data(), next.size());
+    v1::FetchChunk chunk;
+    chunk.set_content(next.data(), next.size());
     sent_bytes_ += next.size();
+    chunk_ = Write(chunk);
     StartWrite(&chunk_);
   }
 
@@ -55,19 +74,21 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchChunk> {
   ByteBudget::Share share_;  // of the blob
   Blob blob_;
   size_t sent_bytes_ = 0;
-  v1::FetchChunk chunk_;
+  grpc::ByteBuffer chunk_;
 };
 
-// The generated service with two methods taken as bytes (compile_call.h says why).
+// The generated service with all methods taken as bytes: of a message that it cannot read, gRPC
+// says UNIMPLEMENTED and no more. compile_call.h says what else bytes are good for.
 using KernelServiceBase = v1::KernelService::WithRawCallbackMethod_Compile<
     v1::KernelService::WithRawCallbackMethod_CompileStream<
-        v1::KernelService::WithCallbackMethod_Lookup<v1::KernelService::WithCallbackMethod_Nearest<
-            v1::KernelService::WithCallbackMethod_Fetch<
-                v1::KernelService::WithCallbackMethod_ListToolchains<
-                    v1::KernelService::WithCallbackMethod_GetOwn<
-                        v1::KernelService::WithCallbackMethod_PutOwn<
-                            v1::KernelService::WithCallbackMethod_NoteUses<
-                                v1::KernelService::Service>>>>>>>>>;
+        v1::KernelService::WithRawCallbackMethod_Lookup<
+            v1::KernelService::WithRawCallbackMethod_Nearest<
+                v1::KernelService::WithRawCallbackMethod_Fetch<
+                    v1::KernelService::WithRawCallbackMethod_ListToolchains<
+                        v1::KernelService::WithRawCallbackMethod_GetOwn<
+                            v1::KernelService::WithRawCallbackMethod_PutOwn<
+                                v1::KernelService::WithRawCallbackMethod_NoteUses<
+                                    v1::KernelService::Service>>>>>>>>>;
 
 class KernelService final : public KernelServiceBase {
  public:
@@ -76,21 +97,21 @@ class KernelService final : public KernelServiceBase {
 
   using Call = grpc::CallbackServerContext;
   using Unary = grpc::ServerUnaryReactor;
-  Unary* Compile(Call* call, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) override {
+  using Bytes = grpc::ByteBuffer;
+  Unary* Compile(Call* call, const Bytes* request, Bytes* response) override {
     return StartCompileCall(parts_, principal_, *unread_, *call, *request, *response);
   }
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* CompileStream(Call* call) override {
+  grpc::ServerBidiReactor<Bytes, Bytes>* CompileStream(Call* call) override {
     return CompileStreamCall::Start(parts_, principal_, *unread_, *call);
   }
-  grpc::ServerWriteReactor<v1::FetchChunk>* Fetch(Call* call,
-                                                  const v1::FetchRequest* request) override {
+  grpc::ServerWriteReactor<Bytes>* Fetch(Call* call, const Bytes* request) override {
     return FetchCall::Start(parts_, *unread_, CallContextOf(*call, principal_), *request);
   }
 
 // clang-format off
-#define KILN_ANSWERED(Name)                                                                          \
-  Unary* Name(Call* call, const v1::Name##Request* request, v1::Name##Response* response) override { \
-    return Answer(kiln::Name, *call, *request, *response);                                           \
+#define KILN_ANSWERED(Name)                                                          \
+  Unary* Name(Call* call, const Bytes* request, Bytes* response) override {          \
+    return Answer(kiln::Name, *call, *request, *response);                           \
   }
   KILN_ANSWERED(Lookup)
   KILN_ANSWERED(Nearest)
@@ -102,14 +123,31 @@ class KernelService final : public KernelServiceBase {
   // clang-format on
 
  private:
+  // Charges for the answer's message and its bytes until gRPC is through with it.
   template <class Request, class Response>
-  Unary* Answer(KernelMethod<Request, Response> method, const Call& call, const Request& request,
-                Response& response) {
-    return DeferredCall::StartCharged(CallContextOf(call, principal_), *unread_, response,
-                                      [&](const CallContext& cancellable, Answered answered) {
-                                        method(parts_, cancellable, request, response,
-                                               std::move(answered));
-                                      });
+  Unary* Answer(KernelMethod<Request, Response> method, Call& call, const Bytes& request,
+                Bytes& response) {
+    struct Messages {
+      Request request;
+      Response response;
+    };
+    auto messages = std::make_shared<Messages>();
+    if (const absl::Status parsed = Read(request, messages->request); !parsed.ok()) {
+      return FinishedCall(call, ToGrpcStatus(parsed));
+    }
+    return DeferredCall::StartAnswered(
+        CallContextOf(call, principal_),
+        [&](const CallContext& cancellable, DeferredCall::Answer answer) {
+          method(
+              parts_, cancellable, messages->request, messages->response,
+              [this, messages, &response, answer = std::move(answer)](const absl::Status& status) {
+                if (!status.ok()) return answer(status, nullptr);
+                auto share = unread_->Take(2 * messages->response.ByteSizeLong());
+                if (!share.ok()) return answer(share.status(), nullptr);
+                response = Write(messages->response);
+                answer(status, *std::move(share));
+              });
+        });
   }
 
   const RpcDependencies& parts_;

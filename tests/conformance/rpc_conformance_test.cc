@@ -633,6 +633,19 @@ TEST_P(RpcConformance, NoAnswerIsLargerThanClientsReceive) {
               absl::StatusCode::kResourceExhausted, "fewer keys");
 }
 
+TEST_P(RpcConformance, WhatIsNotTheMethodsMessageIsRefused) {
+  for (int method = v1::LightMethod_MIN; method <= v1::LightMethod_MAX; ++method) {
+    if (method == v1::LIGHT_METHOD_UNSPECIFIED || method == v1::LIGHT_METHOD_CANCEL) continue;
+    for (const std::string_view body : {"\x0a\x05 cut", "no message"}) {
+      v1::FetchChunk unused;
+      ExpectError(way_->Call(method, body, unused, {}), absl::StatusCode::kInvalidArgument,
+                  "the message is not a kiln.v1.");
+    }
+  }
+  v1::LookupResponse life;
+  EXPECT_EQ(Call(v1::LIGHT_METHOD_LOOKUP, v1::LookupRequest(), life).code(), 0);
+}
+
 TEST_P(RpcConformance, UnknownFieldsOfANewerClientChangeNothing) {
   provider_.FinishAtOnce();
   constexpr int kNewField = 2000;

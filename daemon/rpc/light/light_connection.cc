@@ -30,13 +30,6 @@ std::string AnswerHeader(uint64_t id, uint8_t code, const ReplyPieces& body) {
   return header;
 }
 
-template <class Message>
-absl::Status Parse(std::string_view body, Message& message) {
-  if (message.ParseFromArray(body.data(), static_cast<int>(body.size()))) return absl::OkStatus();
-  return InvalidArgument("the message is not a {}, or has text that is not UTF-8",
-                         Message::descriptor()->full_name());
-}
-
 }  // namespace
 
 LightConnection::LightConnection(UniqueFd socket, const Principal& principal,
