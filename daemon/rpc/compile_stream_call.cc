@@ -8,6 +8,7 @@
 #include "daemon/rpc/compile_call.h"
 #include "daemon/rpc/deferred_call.h"
 #include "daemon/rpc/reply_bytes.h"
+#include "daemon/rpc/status.h"
 #include "storage/base/limits.h"
 
 namespace kiln {
@@ -96,6 +97,7 @@ void CompileStreamCall::OnReadDone(bool ok) {
     if (ok) message = ReadStreamMessage(ToSingleSlice(request_, slice));
     if (!message) {
       was_read_to_end_ = true;
+      is_unreadable_ = ok;
       return Proceed();
     }
     takes_more_ = message->takes_more;
@@ -173,8 +175,16 @@ void CompileStreamCall::Proceed() {
   const bool is_over = was_read_to_end_ || is_broken_;
   if (is_over && !is_finished_ && !is_reading_ && !is_writing_ && in_flight_ == 0) {
     is_finished_ = true;
-    Finish(is_broken_ ? grpc::Status::CANCELLED : grpc::Status::OK);
+    Finish(End());
   }
+}
+
+grpc::Status CompileStreamCall::End() const {
+  if (is_broken_) return grpc::Status::CANCELLED;
+  if (!is_unreadable_) return grpc::Status::OK;
+  return ToGrpcStatus(InvalidArgument("a message is not a {}, or has more than {} requests",
+                                      v1::CompileStreamRequest::descriptor()->full_name(),
+                                      limits::kStreamMessageRequestsMax));
 }
 
 bool CompileStreamCall::MayRead() const {

@@ -77,6 +77,8 @@ class CompileStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void ReadNext() KILN_REQUIRES(mutex_);
   void WriteNext() KILN_REQUIRES(mutex_);
   bool MayRead() const KILN_REQUIRES(mutex_);
+  // INVALID_ARGUMENT after a message that could not be read.
+  grpc::Status End() const KILN_REQUIRES(mutex_);
 
   const RpcDependencies& parts_;
   ByteBudget& unread_;
@@ -97,7 +99,8 @@ class CompileStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   bool is_starting_ KILN_GUARDED_BY(mutex_) = false;  // a message's requests, one after the other
   bool is_writing_ KILN_GUARDED_BY(mutex_) = false;
   bool was_read_to_end_ KILN_GUARDED_BY(mutex_) = false;
-  bool is_broken_ KILN_GUARDED_BY(mutex_) = false;  // nobody will get another answer
+  bool is_unreadable_ KILN_GUARDED_BY(mutex_) = false;  // the last message
+  bool is_broken_ KILN_GUARDED_BY(mutex_) = false;      // nobody will get another answer
   bool is_finished_ KILN_GUARDED_BY(mutex_) = false;
 };
 

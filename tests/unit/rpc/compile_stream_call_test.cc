@@ -59,6 +59,23 @@ TEST_F(CompileStreamCallTest, AMessageHasABoundedNumberOfItems) {
   EXPECT_FALSE(ReadStreamMessage(message.SerializeAsString()).has_value());
 }
 
+TEST_F(CompileStreamCallTest, AMessageThatCannotBeReadEndsTheStreamWithAnError) {
+  const auto stream = stub_->CompileStream(&context_);
+  stream->Write(Item(1));
+  AwaitHeld(1);
+  v1::CompileStreamRequest message = Item(2);
+  for (size_t i = 0; i < limits::kStreamMessageRequestsMax; ++i) *message.add_more() = Item(3 + i);
+  stream->Write(message);
+  provider_.FinishOne();
+  v1::CompileStreamResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.id(), 1u);
+  EXPECT_FALSE(stream->Read(&answer));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("more than 64 requests"));
+}
+
 TEST_F(CompileStreamCallTest, RequestsOfOneMessageAreAnsweredInOneMessage) {
   provider_.FinishAtOnce();
   v1::CompileStreamRequest message = Item(1);
