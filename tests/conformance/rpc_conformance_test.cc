@@ -312,6 +312,7 @@ TEST_P(RpcConformance, FailureCarriesTheCompilersWords) {
   EXPECT_EQ(diagnostics.line(), 3);
   EXPECT_EQ(diagnostics.key(), provider_.calls().at(0).job->key.Bytes());
   EXPECT_TRUE(diagnostics.output().ends_with(" the end"));
+  EXPECT_LT(diagnostics.output().size(), limits::kDiagnosticsBytesMax);  // a stream's answers
 }
 
 TEST_P(RpcConformance, ErrorCarriesRetryHintAndKey) {
