@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <cstring>
 
@@ -32,7 +33,11 @@ v1::RpcStatus LightAnswer::status() const {
   return status;
 }
 
-LightClient::LightClient(UniqueFd socket) : socket_(std::move(socket)) { SendBytes("kiln/1\r\n"); }
+LightClient::LightClient(UniqueFd socket) : socket_(std::move(socket)) {
+  const timeval patience{60, 0};
+  EXPECT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+  SendBytes("kiln/1\r\n");
+}
 
 bool LightClient::SendBytes(std::string_view bytes) {
   while (!bytes.empty()) {

@@ -37,7 +37,7 @@ class LightClient {
   bool Send(uint64_t id, int method, const google::protobuf::MessageLite& request) {
     return SendBytes(LightFrameBytes(id, method, request.SerializeAsString()));
   }
-  // Nothing: the daemon closed the connection.
+  // Nothing: the daemon closed the connection, or says nothing for a minute.
   std::optional<LightAnswer> Receive();
   // One call on an otherwise idle connection.
   LightAnswer Call(int method, const google::protobuf::MessageLite& request,

@@ -80,8 +80,17 @@ v1::CompileRequest ServiceTest::Request(const std::string& text) {
   return request;
 }
 
+bool ServiceTest::Comes(const std::function<bool()>& is_so) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!is_so()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 void ServiceTest::AwaitHeld(size_t count) {
-  while (provider_.held() < count) std::this_thread::yield();
+  ASSERT_TRUE(Comes([&] { return provider_.held() >= count; }));
 }
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -40,7 +41,8 @@ class ServiceTest : public ::testing::Test {
   static UniqueFd ConnectLight(LightServer& server, const Principal& principal = {1000, false});
 
   static v1::CompileRequest Request(const std::string& text = "module {}");
-  // Runs `call` on another thread and waits for its end.
+  // False: it is not so within a minute.
+  static bool Comes(const std::function<bool()>& is_so);
   void AwaitHeld(size_t count);
 
   FakeClock clock_;
