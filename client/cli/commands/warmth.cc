@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,6 +24,9 @@ namespace kiln::cli {
 namespace {
 
 constexpr auto kAskAgainTime = std::chrono::milliseconds(500);
+// While this many are missing, nobody needs to know of those behind them but for the progress.
+constexpr uint64_t kMissingAskedMax = 64;
+constexpr auto kAskForAllTime = std::chrono::seconds(5);
 constexpr size_t kNamesShownMax = 16;
 
 // It says nothing of the request: the daemon is away, ends (and cancels its calls), or has no time.
@@ -65,20 +69,25 @@ class FirstNames {
 // What is known of the requests so far. Holds a bit for each request.
 class Warmth {
  public:
+  static constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+
   explicit Warmth(const WarmthQuestion& question) : question_(question) {}
 
-  // Asks for everything that is not known to be stored or to fail. Compiles nothing.
-  absl::Status Ask(Client& client, const CallOptions& call) {
+  // Asks for everything that is not known to be stored or to fail, until `missing_max` of it are
+  // still missing. Compiles nothing.
+  absl::Status Ask(Client& client, const CallOptions& call, uint64_t missing_max) {
     KILN_ASSIGN_OR_RETURN(
         NamedRequestSource source,
         CannotRun(OpenRequests(question_.files, question_.shape, question_.shard)));
     uint64_t position = 0;
     uint64_t sent = 0;
+    uint64_t still_missing = 0;
     AbsentCompilers absent(client, call);
     std::map<uint64_t, Asked> under_way;  // by index; what has no answer yet
     const auto next = [&](v1::CompileRequest& request) {
       while (auto named = source()) {
         const MutexLock lock(mutex_);
+        if (still_missing >= missing_max) return false;
         const uint64_t at = position++;
         if (at == is_missing_.size()) {
           is_missing_.push_back(true);  // until it is answered
@@ -110,11 +119,12 @@ class Warmth {
                              const absl::Status status =
                                  Note(asked, absent.Annotated(answer.status(), asked.compilers));
                              if (failed.ok()) failed = status;
+                             if (is_missing_[asked.at]) ++still_missing;
                            },
                            {.call = options});
     const MutexLock lock(mutex_);
     trouble_ = ended.ok() ? failed : ended;
-    was_asked_ = was_asked_ || trouble_.ok();
+    was_asked_ = was_asked_ || (trouble_.ok() && missing_max == kAll);
     return trouble_;
   }
 
@@ -222,7 +232,7 @@ ExitCode CodeOf(const Warmth& warmth) { return warmth.IsComplete() ? kOk : kFail
 absl::StatusOr<ExitCode> ShowWarmth(const WarmthQuestion& question, Session& session) {
   KILN_ASSIGN_OR_RETURN(const auto client, session.Connect());
   Warmth warmth(question);
-  KILN_RETURN_IF_ERROR(CannotRun(warmth.Ask(*client, session.Call())));
+  KILN_RETURN_IF_ERROR(CannotRun(warmth.Ask(*client, session.Call(), Warmth::kAll)));
   warmth.Print(session);
   return CodeOf(warmth);
 }
@@ -241,9 +251,14 @@ absl::StatusOr<ExitCode> WaitForWarmth(const WarmthQuestion& question, Session& 
     const Ticker ticker(std::min(kTickTime, session.console().progress_interval),
                         [&] { warmth.ShowProgress(progress); });
     // The daemon may restart, or be busy, while somebody waits.
+    std::optional<SteadyTime> asked_for_all;
     while (true) {
       const SteadyTime began = SystemClock().Now();
-      const absl::Status asked = client.ok() ? warmth.Ask(**client, call) : client.status();
+      const bool asks_for_all = !asked_for_all || began - *asked_for_all >= kAskForAllTime;
+      const uint64_t missing_max = asks_for_all ? Warmth::kAll : kMissingAskedMax;
+      const absl::Status asked =
+          client.ok() ? warmth.Ask(**client, call, missing_max) : client.status();
+      if (asked.ok() && asks_for_all) asked_for_all = began;
       if (!asked.ok() && (!IsOfTheMoment(asked) || absl::IsPermissionDenied(asked))) {
         return CannotRun(asked);
       }
