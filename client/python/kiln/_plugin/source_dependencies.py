@@ -15,7 +15,7 @@ import functools
 import hashlib
 import importlib
 import itertools
-import json
+import marshal
 import math
 import operator
 import os
@@ -52,8 +52,12 @@ _OPERATORS = tuple(f"__{prefix}{name}__" for name in ("add", "sub", "mul", "matm
     "__setitem__", "__getattr__", "__getattribute__", "__iter__", "__next__", "__len__", "__contains__", "__call__", "__index__", "__enter__",
     "__exit__", "logical_and", "logical_or")
 
-# What no program changes, other than by putting something else in its place. Of functions _Members sees it.
-_LASTING = (float, tuple, tl.dtype, FunctionType, BuiltinFunctionType, type)
+# What no program changes, other than by putting something else in its place. Of functions and lists _Members sees it.
+_LASTING = (float, tuple, list, tl.dtype, FunctionType, BuiltinFunctionType, type)
+_chained = itertools.chain.from_iterable
+_Parts = Callable[[Any], Iterable[Any]]
+# Things of Triton's that a program may change, with the parts that they had: by what tells the parts, and by id.
+_Held = Dict[Tuple[_Parts, int], Tuple[Any, Tuple[Any, ...]]]
 
 
 class Unknown(Exception):
@@ -70,7 +74,12 @@ def digest(source: Any, options: Any, name_in_key: Callable[[str], str]) -> str:
         written = ["AST", *walk.written(source)]
     else:
         raise Unknown("it is not one of Triton's own kinds of source")
-    return hashlib.sha256(json.dumps([*written, walk.written_options(options)]).encode()).hexdigest()
+    return _digest([*written, walk.written_options(options)])
+
+
+def _digest(written: Any) -> str:
+    # JSON takes ten times as long. From version 3 on equal values may have different bytes.
+    return hashlib.sha256(marshal.dumps(written, 2)).hexdigest()
 
 
 def written(value: Any) -> Any:
@@ -79,7 +88,7 @@ def written(value: Any) -> Any:
 
 
 class _Walk:
-    """Walks one source in a fixed order. The results are JSON values."""
+    """Walks one source in a fixed order. The results are values that marshal and JSON know."""
 
     def __init__(self, members: "_Members", name_in_key: Callable[[str], str] = str) -> None:
         self._members = members
@@ -89,8 +98,8 @@ class _Walk:
         self._values = 0
         self._asked_for: Set[str] = set()  # names of all attributes
         self._added: Set[str] = set()  # attributes that the program has set on functions
-        self._tritons: "Dict[int, Tuple[Any, Tuple[Any, ...]]]" = {}  # Triton's functions by id, with their parts
-        self._lasts = True  # what is written changes only with _Members
+        self.held: _Held = {}  # what was written of Triton's
+        self._lasts = True  # what is written changes only with `held`
 
     def written(self, source: Any) -> List[Any]:
         self._value(source.fn)
@@ -140,14 +149,14 @@ class _Walk:
         """What is written of a thing of Triton's, which is the same for all kernels until the program changes it."""
         if what not in self._members.written:
             apart = _Walk(self._members, self._name_in_key)
-            text = json.dumps(write(apart))
+            written = write(apart)
             if not apart._lasts:
                 return write(self)
-            self._members.functions.update(apart._tritons)
-            self._members.written[what] = (hashlib.sha256(text.encode()).hexdigest(), frozenset(apart._added))
-        written, added = self._members.written[what]
+            self._members.held.update(apart.held)
+            self._members.written[what] = (_digest(written), frozenset(apart._added))
+        hashed, added = self._members.written[what]
         self._added |= added
-        return written
+        return hashed
 
     def _member(self, name: str) -> Any:
         found: List[Any] = []
@@ -172,6 +181,8 @@ class _Walk:
         self._lasts &= kind in _LASTING
         if kind is float:
             return ["float", struct.pack(">d", value).hex()]
+        if kind is list:
+            self._hold(_items_of, value)
         if kind in (tuple, list):
             return [kind.__name__, [self._value(one) for one in value]]
         if kind is tl.constexpr:
@@ -205,13 +216,11 @@ class _Walk:
         return ["function", self._numbers[id(function)]]
 
     def _own_function(self, function: FunctionType) -> Any:
-        self._tritons[id(function)] = function, _parts_of(function)
         self._added.update(vars(function).keys() - _OF_A_FUNCTION)
         return [self._place("function", function), self._behind(function)]
 
     def _own_jit(self, function: Any) -> Any:
-        self._tritons[id(function)] = function, _parts_of(function)
-        self._tritons[id(function.fn)] = function.fn, _parts_of(function.fn)
+        self._hold(_jit_parts_of, function)
         self._added.update(vars(function).keys() - vars(tl.cdiv).keys())
         return [self._place("jit", function.fn), type(function).__name__, bool(getattr(function, "noinline", False)),
                 getattr(function, "src", "")]
@@ -222,6 +231,8 @@ class _Walk:
             raise Unknown("it asks for the device of the process, whatever it is compiled for")
         if function is tl.static_print:
             raise Unknown("it prints while it is lowered")
+        self._hold(_code_of, function)
+        self._hold(vars, function)
         code = function.__code__
         if not code.co_filename.startswith((_PACKAGE, "<")):  # "<string>": of a dataclass
             raise Unknown("it reaches a function of Triton's that the program has changed")
@@ -234,38 +245,70 @@ class _Walk:
         """The function that Triton takes for a function that dispatches on the backend."""
         if function.__globals__.get("__name__") != "triton.language.extra.libdevice":
             return []
-        self._lasts = False
-        backends = [importlib.import_module(f"triton.language.extra.{name}.libdevice") for name in ("cuda", "hip")]
-        return [self._value(vars(backend).get(function.__name__)) for backend in backends]
+        self._hold(_behind, function)
+        return [self._value(one) for one in _behind(function)]
+
+    def _hold(self, parts_of: "_Parts", thing: Any) -> None:
+        self.held[parts_of, id(thing)] = thing, tuple(parts_of(thing))
 
 
 class _Members:
-    """What Triton's kinds of values have by each name, and Triton's functions by id, written down once: most of it is the same for
-    all kernels."""
+    """What Triton's kinds of values have by each name, and Triton's functions, written down once: most of it is the same for all
+    kernels."""
 
     def __init__(self) -> None:
         self.written: "Dict[Any, Tuple[str, FrozenSet[str]]]" = {}  # and what the program has set on them
-        self.functions: "Dict[int, Tuple[Any, Tuple[Any, ...]]]" = {}  # that were written down, with their parts
-        self._held = _held_by_kinds()
+        self.held: _Held = {(parts_of, id(one)): (one, tuple(parts_of(one)))
+                            for parts_of in (vars, _values_of) for one in (*_kinds_of_values(), *_dtypes())}
+        self._checks: "Tuple[int, List[Tuple[Callable[[], Iterable[Any]], List[Any]]]]" = (0, [])  # of so many held things
 
     def are_current(self) -> bool:
         """Whether the program has changed none of them since."""
-        now = _held_by_kinds()
-        functions = list(self.functions.values())  # another thread may add some
-        return (len(now) == len(self._held) and all(map(operator.is_, now, self._held))
-                and all(map(operator.is_, itertools.chain.from_iterable(_parts_of(one) for one, _ in functions),
-                            itertools.chain.from_iterable(parts for _, parts in functions))))
+        if self._checks[0] != len(self.held):
+            held = dict(self.held)  # another thread may add some
+            self._checks = len(held), [_check_of(parts_of, held) for parts_of in {parts_of for parts_of, _ in held}]
+        for parts_now, then in self._checks[1]:
+            now = list(_chained(parts_now()))
+            if len(now) != len(then) or not all(map(operator.is_, now, then)):
+                return False
+        return True
+
+
+def _check_of(parts_of: "_Parts", held: "_Held") -> "Tuple[Callable[[], Iterable[Any]], List[Any]]":
+    """What tells these parts of all that is held for them, and what they were."""
+    things, parts = zip(*(one for (its, _), one in held.items() if its is parts_of))
+    return functools.partial(map, parts_of, things), list(_chained(parts))
 
 
 _members: "Optional[_Members]" = None
 
 
-def _parts_of(function: Any) -> Tuple[Any, ...]:
-    """What a program may exchange of a function. Of its attributes only how many there are."""
+# What a program may exchange of a function, besides the names of its attributes: vars.
+_code_of = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
+
+
+def _jit_parts_of(function: Any) -> Tuple[Any, ...]:
     own = vars(function)
-    if type(function) is FunctionType:
-        return len(own), function.__code__, function.__defaults__, function.__kwdefaults__
     return len(own), type(function), function.fn, own.get("noinline"), own.get("_src", own.get("src"))
+
+
+def _values_of(thing: Any) -> "Iterable[Any]":
+    values: "Iterable[Any]" = vars(thing).values()
+    return values
+
+
+def _items_of(items: List[Any]) -> Tuple[Any, ...]:
+    return (len(items), *items)
+
+
+def _behind(function: FunctionType) -> Tuple[Any, ...]:
+    """What the backends have for a function that dispatches on them."""
+    return tuple(vars(backend).get(function.__name__) for backend in _libdevices())
+
+
+@functools.lru_cache(maxsize=1)
+def _libdevices() -> Tuple[ModuleType, ...]:
+    return tuple(importlib.import_module(f"triton.language.extra.{name}.libdevice") for name in ("cuda", "hip"))
 
 
 def _current_members() -> _Members:
@@ -274,11 +317,6 @@ def _current_members() -> _Members:
     if members is None or not members.are_current():
         _members = members = _Members()
     return members
-
-
-def _held_by_kinds() -> "List[Any]":
-    values = [vars(kind) for kind in (*_kinds_of_values(), *_dtypes())]
-    return list(itertools.chain(*values, *(each.values() for each in values)))
 
 
 def _names_of(function: Any) -> List[str]:
