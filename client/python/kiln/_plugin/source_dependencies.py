@@ -451,6 +451,13 @@ def _note_parsed() -> None:
     _JITCallable.parse = parse_and_note
 
 
+@functools.lru_cache(maxsize=None)
+def _fields_with_names(kind: "Type[ast.AST]") -> Tuple[str, ...]:
+    if issubclass(kind, ast.stmt) and not issubclass(kind, _PLAIN_STATEMENTS):
+        raise Unknown(f"it has a statement that Triton does not lower ({kind.__name__})")
+    return tuple(name for name in kind._fields if name not in _NAMELESS)
+
+
 class _Visitor:
     """Visits a function in the order in which Triton lowers it. A name is local once it is certain to have been assigned. After
     an `if` that assigns it, it may be either, so the global of that name counts too."""
@@ -471,18 +478,16 @@ class _Visitor:
         self._visit_all(node.body)
 
     def visit(self, node: ast.AST) -> None:
-        visit = _VISITS.get(type(node))
+        kind: Any = type(node)
+        visit = _VISITS.get(kind)
         if visit is not None:
             visit(self, node)
             return
-        if isinstance(node, ast.stmt) and not isinstance(node, _PLAIN_STATEMENTS):
-            raise Unknown(f"it has a statement that Triton does not lower ({type(node).__name__})")
-        for name in node._fields:
-            inside = None if name in _NAMELESS else getattr(node, name, None)
-            if isinstance(inside, list):
-                self._visit_all(one for one in inside if isinstance(one, ast.AST))
-            elif isinstance(inside, ast.AST):
-                self.visit(inside)
+        for name in _fields_with_names(kind):
+            inside = getattr(node, name, None)
+            for one in inside if type(inside) is list else (inside,):
+                if isinstance(one, ast.AST):
+                    self.visit(one)
 
     def _visit_all(self, nodes: "Iterable[ast.AST]") -> None:
         for node in nodes:
@@ -514,7 +519,7 @@ class _Visitor:
             self._annotated |= self._local - before
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self._visit_name(node.target)
+        self.visit(node.target)
         self.visit(node.value)
         self._assign(node.target)
 
@@ -557,17 +562,21 @@ class _Visitor:
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)  # may not be evaluated
 
-    def _visit_name(self, node: ast.expr) -> None:
+    def visit_Name(self, node: ast.Name, *attributes: str) -> None:
+        if node.id not in self._local:
+            chain = (node.id, *attributes)
+            self.chains[chain] = None
+
+    def visit_Attribute(self, node: ast.expr) -> None:
         attributes: List[str] = []
         while isinstance(node, ast.Attribute):
             attributes.insert(0, node.attr)
             node = node.value
         self.members.update(dict.fromkeys(attributes))
-        if not isinstance(node, ast.Name):
+        if isinstance(node, ast.Name):
+            self.visit_Name(node, *attributes)
+        else:
             self.visit(node)
-        elif node.id not in self._local:
-            chain = (node.id, *attributes)
-            self.chains[chain] = None
 
     def visit_Compare(self, node: ast.Compare) -> None:
         compared = (node.left, *node.comparators)
@@ -578,9 +587,9 @@ class _Visitor:
 
 
 _VISITS: "Dict[Type[ast.AST], Callable[[_Visitor, Any], None]]" = {
-    ast.Name: _Visitor._visit_name, ast.Attribute: _Visitor._visit_name, ast.Constant: lambda _, __: None,
-    **{kind: getattr(_Visitor, f"visit_{kind.__name__}") for kind in (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For, ast.While, ast.With,
-                                                                     ast.ListComp, ast.Compare, ast.NamedExpr)}
+    ast.Constant: lambda _, __: None,
+    **{kind: getattr(_Visitor, f"visit_{kind.__name__}") for kind in (ast.Name, ast.Attribute, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.For,
+                                                                     ast.While, ast.With, ast.ListComp, ast.Compare, ast.NamedExpr)}
 }
 
 _note_parsed()
