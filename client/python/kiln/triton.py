@@ -126,20 +126,21 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
             return None
         if wants_no_files:
             raise _Found(files)
-        self._put_at_once(files)
         group = {name: self._make_path(name) for name in files}
-        super().put_group(filename, group)  # the last: who finds it finds the others
+        FileCacheManager.put_group(_Gathering(files), filename, group)  # the last: who finds it finds the others
+        self._put_at_once(files)
         return group
 
     def _put_at_once(self, files: Mapping[str, bytes]) -> None:
         """Writes the files into a folder of its own, which then takes the place of Triton's empty one: a rename for each file takes
-        longer than the rest."""
+        longer than the rest. The last file is there only with the others."""
         apart = self._part_of(self.cache_dir)
         try:
             os.mkdir(apart)
             for name, content in files.items():
-                with open(os.path.join(apart, name), "wb") as file:
-                    file.write(content)
+                with open(f"{apart}/{name}", "wb", buffering=0) as file:
+                    while content:
+                        content = content[file.write(content):]
             try:
                 os.rename(apart, self.cache_dir)
             except OSError as error:  # another process has put some
@@ -173,6 +174,18 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         except Exception as error:
             _leave_out("kernels are not kept in the daemon", error)
         return written
+
+
+class _Gathering:
+    """In the place of a cache: what Triton would write into a file becomes one of `files`."""
+
+    cache_dir = os.sep
+
+    def __init__(self, files: Dict[str, bytes]) -> None:
+        self._files = files
+
+    def put(self, data: Any, filename: str, **_: Any) -> None:
+        self._files[filename] = str(data).encode()
 
 
 class _Found(BaseException):
