@@ -119,7 +119,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
             return None
         wants_no_files = getattr(_here, "wants_no_files", False)
         _here.wants_no_files = False  # a compile() within this one's lowering is another
-        self._own_key, files = _groups().find(self.key, filename, _asked_of(caller), is_wanted)
+        self._own_key, files = _groups().find(self.key, filename, *_asked_of(caller), is_wanted)
         if files is None:
             if self._own_key and _HAS_HOOK:
                 _plugin("shared_lowering").offer(caller)
@@ -170,7 +170,7 @@ class CacheManager(FileCacheManager):  # type: ignore[misc]
         try:
             if self._is_ordinary and _keeps_groups() and set(group) <= set(self._made):
                 contents = {name: self._made[name] for name in group}
-                _groups().keep(self._own_key, self.key, filename, _asked_of(sys._getframe(1)), contents, _HAS_HOOK)
+                _groups().keep(self._own_key, self.key, filename, _asked_of(sys._getframe(1))[0], contents, _HAS_HOOK)
         except Exception as error:
             _leave_out("kernels are not kept in the daemon", error)
         return written
@@ -218,9 +218,10 @@ def _keeps_groups() -> bool:
     return hook is None and not _HAS_HOOK or isinstance(hook, _Hook) and hook.is_alone
 
 
-def _asked_of(frame: Any) -> Tuple[Any, Any]:
-    """Source and options of Triton's compile(), whose frame this is; None for what it does not have."""
-    return frame.f_locals.get("src"), frame.f_locals.get("options")
+def _asked_of(frame: Any) -> Tuple[Tuple[Any, Any], Any]:
+    """Source and options of Triton's compile(), whose frame this is, and the target; None for what it does not have."""
+    its = frame.f_locals
+    return (its.get("src"), its.get("options")), its.get("target")
 
 
 def _groups() -> Any:

@@ -78,14 +78,21 @@ def _is_tritons(stage: Any, backend: Any, options: Any) -> bool:
             and not vars(backend).keys() & vars(type(backend)).keys())
 
 
+def vendors_of(target: Any) -> Tuple[str, ...]:
+    """For check_switches()."""
+    vendor = _VENDORS.get(getattr(target, "backend", ""))
+    return () if vendor is None else (vendor,)
+
+
 def check_switches(*vendors: str) -> None:
     """Raises NotExpressible if a switch, or what the program has changed of Triton's backends, keeps every compile local. Without
     vendors, checks those of all."""
     vendors = vendors or tuple(_VENDORS.values())
-    _check_variables()
     groups = [knobs.compilation, *(getattr(knobs, vendor) for vendor in vendors)]
-    settings = (dict(getattr(os.environ, "_data", os.environ)), [dict(vars(group)) for group in groups])
+    variables = get_cache_invalidating_env_vars()
+    settings = (variables, dict(getattr(os.environ, "_data", os.environ)), [dict(vars(group)) for group in groups])
     if _passed.get(vendors) != settings:
+        _check_variables(variables)
         for group in groups:
             _check_knobs(group)
         _passed[vendors] = settings
@@ -109,8 +116,8 @@ def _check_backend(vendor: str, backend: type) -> None:
                 raise NotExpressible(f"{owner.__name__}.{name} is not Triton's own")
 
 
-def _check_variables() -> None:
-    changed = {name for name, value in get_cache_invalidating_env_vars().items() if value != "false" or not _is_off_unset(name)}
+def _check_variables(variables: Mapping[str, str]) -> None:
+    changed = {name for name, value in variables.items() if value != "false" or not _is_off_unset(name)}
     changed -= _HARMLESS_VARIABLES
     changed.update(name for name in _OTHER_VARIABLES if os.environ.get(name))
     if changed:

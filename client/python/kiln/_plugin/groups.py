@@ -9,7 +9,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
@@ -50,14 +49,14 @@ class Groups:
         with contextlib.suppress(ValueError):  # a key of another kind
             self._answers[_folder(triton_hash)] = artifact
 
-    def find(self, folder: str, name: str, asked: Tuple[Any, Any], is_wanted: bool) -> "Tuple[bytes, Optional[Dict[str, bytes]]]":
+    def find(self, folder: str, name: str, asked: Tuple[Any, Any], target: Any, is_wanted: bool) -> "Tuple[bytes, Optional[Dict[str, bytes]]]":
         """The key for keep(), and the files of the group `name`, in Triton's order, or None. asked: the source and the options of
-        Triton's compile(). An empty key: such a kernel is not kept."""
+        Triton's compile(); target: its target. An empty key: such a kernel is not kept."""
         started = time.monotonic()
         key, found = b"", None
         announcement.end()  # of a kernel that did not compile
         with attempt(f"to look for {name} by Triton's key", _FORESEEN):
-            eligibility.check_switches()
+            eligibility.check_switches(*eligibility.vendors_of(target))
             service(self._settings).prepare()
             key = _key(folder, name, asked, self._settings)
             if is_wanted:
@@ -144,7 +143,7 @@ def _output(artifact: "Artifact", file: str, content: bytes) -> Any:
 
 
 def _is_file_name(name: str) -> bool:
-    return os.path.basename(name) == name and not name.startswith((".", "__grp__"))
+    return "/" not in name and not name.startswith((".", "__grp__"))
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> None:
