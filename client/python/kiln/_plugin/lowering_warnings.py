@@ -50,7 +50,7 @@ def repeat(noted: "List[Tuple[Any, ...]]") -> None:
 
 def say_again(kept: bytes) -> None:
     """Raises a warning that the program has made an error."""
-    for text, *place in json.loads(kept or b"[]"):
+    for text, *place in json.loads(kept) if kept else ():
         warnings.warn_explicit(text, UserWarning, *place)
 
 

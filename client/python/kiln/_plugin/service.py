@@ -127,7 +127,7 @@ class Service:
 
     def prepare(self) -> None:
         """Declined if nothing can be found: there is neither a hot directory nor a daemon. Call before any longer work."""
-        if not self._hot.is_there():
+        if not self._hot.folder and not self._hot.is_there():  # each look there says whether it still is
             self._connected()
 
     def check(self, target: str) -> None:
