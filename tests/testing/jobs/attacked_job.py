@@ -28,6 +28,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import compiler as nvidia
 from triton.compiler import ASTSource
 from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as libdevice_of_cuda
 
 NVIDIA = os.path.dirname(nvidia.__file__)
 LIBDEVICE = os.environ.get("LIBDEVICE", "")  # a path from the root
@@ -45,6 +46,11 @@ def product(p):
 @triton.jit
 def power(p):
     tl.store(p, libdevice.exp(tl.load(p)))
+
+
+@triton.jit
+def half_power(p):
+    tl.store(p, tl.exp(tl.load(p).to(tl.float16)).to(tl.float32))
 
 
 @triton.jit
@@ -187,6 +193,27 @@ def with_other_default_of_a_kernel():
     return compiled(total_of)
 
 
+def with_another_function_of_libdevice():
+    """Exchanged between two kernels."""
+    first = compiled(power)
+    with unittest.mock.patch.object(libdevice_of_cuda, "exp", libdevice_of_cuda.sqrt):
+        return [first, compiled(power, num_stages=2)]
+
+
+def with_another_list_of_tritons():
+    """Changed in place, between two kernels: the types that tl.exp takes."""
+    check = inside(tl.exp)
+    types_taken = check.__closure__[check.__code__.co_freevars.index("dtypes")].cell_contents
+    types_taken.append("fp16")
+    made = [compiled(half_power), compiled(half_power, num_stages=2)]
+    types_taken.remove("fp16")
+    os.environ["TRITON_CACHE_DIR"] += "-empty"
+    try:
+        return [*made, compiled(half_power, num_stages=2)]
+    except triton.CompilationError as error:
+        return [*made, str(error)]
+
+
 def replaced(name, wrapped=False):
     def compile_with_replaced():
         make = vars(nvidia.CUDABackend)[name]
@@ -282,6 +309,8 @@ ATTACKS = {
     "keyword defaults": with_other_keyword_defaults,
     "code": with_other_code,
     "defaults of a kernel": with_other_default_of_a_kernel,
+    "another function of libdevice": with_another_function_of_libdevice,
+    "a list of Triton's": with_another_list_of_tritons,
     "a method": replaced("make_ptx"),
     "a method that looks like the first": replaced("make_ptx", wrapped=True),
     "instrumentation": with_instrumentation,
