@@ -81,7 +81,7 @@ absl::Status AnswerNearest(const RpcDependencies& parts, const CallContext& cont
   response.set_created_unix_ms(nearest.created_unix_ms);
   for (const auto& each : nearest.differences) ToProto(each, *response.add_differences());
   const Toolchain& toolchain = *asked->job->toolchain;
-  // Of two versions every file differs.
+  // Two versions differ in every file.
   const bool is_same = toolchain.fingerprint == nearest.toolchain_fingerprint;
   if (is_same || toolchain.Name() != nearest.toolchain) return absl::OkStatus();
   for (const auto& each :

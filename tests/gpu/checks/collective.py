@@ -8,7 +8,7 @@ from results import compare_losses
 from setting import JOB_SECONDS_MAX, TESTS
 
 RANKS = 2
-# Of NCCL's watchdog, beyond the wait of a job that was warmed. A job that compiles takes several seconds longer.
+# How much longer NCCL's watchdog waits than a job that was warmed. A job that compiles takes several seconds longer.
 MARGIN_S = 1.0
 # It ends the job at once, and writes nothing of what each rank had under way.
 WATCHDOG = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_ENABLE_MONITORING": "0"}
