@@ -20,7 +20,8 @@ OTHER_LIBDEVICE = "define float @__nv_expf(float %x) {\n  ret float 4.200000e+01
 CHANGES = (
     "a hook that edits the PTX", "a hook that edits the PTX first", "a hook that looks at modules", "a hook that hands on a copy",
     "a hook with a method of its own", "a hook with options of its own", "defaults", "keyword defaults", "code", "defaults of a kernel",
-    "another function of libdevice", "a list of Triton's", "a method", "a method that looks like the first", "instrumentation", "another ptxas of Triton's", "a libdevice whose path begins as Triton's", "a list",
+    "another function of libdevice", "another libdevice", "a list of Triton's", "another list in Triton's place", "a method",
+    "a method that looks like the first", "instrumentation", "another ptxas of Triton's", "a libdevice whose path begins as Triton's", "a list",
     "a print")
 FEW = tuple(f"{free} free descriptors" for free in range(2, 6))
 

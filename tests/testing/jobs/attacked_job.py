@@ -200,18 +200,36 @@ def with_another_function_of_libdevice():
         return [first, compiled(power, num_stages=2)]
 
 
-def with_another_list_of_tritons():
-    """Changed in place, between two kernels: the types that tl.exp takes."""
-    check = inside(tl.exp)
-    types_taken = check.__closure__[check.__code__.co_freevars.index("dtypes")].cell_contents
-    types_taken.append("fp16")
-    made = [compiled(half_power), compiled(half_power, num_stages=2)]
-    types_taken.remove("fp16")
-    os.environ["TRITON_CACHE_DIR"] += "-empty"
-    try:
-        return [*made, compiled(half_power, num_stages=2)]
-    except triton.CompilationError as error:
-        return [*made, str(error)]
+def with_another_list_of_tritons(is_exchanged):
+    """Between two kernels: the types that tl.exp takes, exchanged or changed in place."""
+    def compile_with_other_types():
+        check = inside(tl.exp)
+        cell = check.__closure__[check.__code__.co_freevars.index("dtypes")]
+        tritons = cell.cell_contents
+        if is_exchanged:
+            cell.cell_contents = [*tritons, "fp16"]
+        else:
+            tritons.append("fp16")
+        made = [compiled(half_power), compiled(half_power, num_stages=2)]
+        if is_exchanged:
+            cell.cell_contents = tritons
+        else:
+            tritons.remove("fp16")
+        os.environ["TRITON_CACHE_DIR"] += "-empty"
+        try:
+            return [*made, compiled(half_power, num_stages=2)]
+        except triton.CompilationError as error:
+            return [*made, str(error)]
+    return compile_with_other_types
+
+
+def with_another_libdevice():
+    """Exchanged as a whole between two kernels."""
+    first = compiled(power)
+    other = types.ModuleType("libdevice")
+    vars(other).update(vars(libdevice_of_cuda), exp=libdevice_of_cuda.sqrt)
+    with unittest.mock.patch.object(sys.modules["triton.language.extra.cuda"], "libdevice", other):
+        return [first, compiled(power, num_stages=2)]
 
 
 def replaced(name, wrapped=False):
@@ -310,7 +328,9 @@ ATTACKS = {
     "code": with_other_code,
     "defaults of a kernel": with_other_default_of_a_kernel,
     "another function of libdevice": with_another_function_of_libdevice,
-    "a list of Triton's": with_another_list_of_tritons,
+    "another libdevice": with_another_libdevice,
+    "a list of Triton's": with_another_list_of_tritons(is_exchanged=False),
+    "another list in Triton's place": with_another_list_of_tritons(is_exchanged=True),
     "a method": replaced("make_ptx"),
     "a method that looks like the first": replaced("make_ptx", wrapped=True),
     "instrumentation": with_instrumentation,

@@ -152,7 +152,8 @@ class _Walk:
             written = write(apart)
             if not apart._lasts:
                 return write(self)
-            self._members.held.update(apart.held)
+            for thing, parts in apart.held.items():  # as they were when a text was first written
+                self._members.held.setdefault(thing, parts)
             self._members.written[what] = (_digest(written), frozenset(apart._added))
         hashed, added = self._members.written[what]
         self._added |= added
@@ -233,6 +234,8 @@ class _Walk:
             raise Unknown("it prints while it is lowered")
         self._hold(_code_of, function)
         self._hold(vars, function)
+        for cell in function.__closure__ or ():
+            self._hold(_content_of, cell)
         code = function.__code__
         if not code.co_filename.startswith((_PACKAGE, "<")):  # "<string>": of a dataclass
             raise Unknown("it reaches a function of Triton's that the program has changed")
@@ -297,18 +300,26 @@ def _values_of(thing: Any) -> "Iterable[Any]":
     return values
 
 
+def _content_of(cell: Any) -> Tuple[Any, ...]:
+    return (cell.cell_contents,)
+
+
 def _items_of(items: List[Any]) -> Tuple[Any, ...]:
     return (len(items), *items)
 
 
 def _behind(function: FunctionType) -> Tuple[Any, ...]:
     """What the backends have for a function that dispatches on them."""
-    return tuple(vars(backend).get(function.__name__) for backend in _libdevices())
+    return tuple(vars(backend.libdevice).get(function.__name__) for backend in _backends())
 
 
 @functools.lru_cache(maxsize=1)
-def _libdevices() -> Tuple[ModuleType, ...]:
-    return tuple(importlib.import_module(f"triton.language.extra.{name}.libdevice") for name in ("cuda", "hip"))
+def _backends() -> Tuple[ModuleType, ...]:
+    """The packages whose attribute `libdevice` Triton takes."""
+    packages = tuple(f"triton.language.extra.{name}" for name in ("cuda", "hip"))
+    for package in packages:
+        importlib.import_module(f"{package}.libdevice")
+    return tuple(importlib.import_module(package) for package in packages)
 
 
 def _current_members() -> _Members:
