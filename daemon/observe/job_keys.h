@@ -1,4 +1,5 @@
-// Which artifacts each user's job has asked for, for `kiln record --job`.
+// Which artifacts each user's job has asked for, for `kiln record --job` and
+// `kiln export --job`.
 #pragma once
 
 #include <sys/types.h>

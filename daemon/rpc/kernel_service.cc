@@ -123,7 +123,7 @@ class KernelService final : public KernelServiceBase {
   // clang-format on
 
  private:
-  // Charges for the answer's message and its bytes until gRPC is through with it.
+  // Charges for the answer as message and as bytes, though the message goes first.
   template <class Request, class Response>
   Unary* Answer(KernelMethod<Request, Response> method, Call& call, const Bytes& request,
                 Bytes& response) {

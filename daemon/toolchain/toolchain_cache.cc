@@ -38,17 +38,20 @@ bool IsOurs(std::string_view name) {
          name.ends_with(kDescriptionEnd) || name.ends_with(kPartialEnd);
 }
 
-// The lines of a fingerprint's text: "<digest>  <label>" of a file, "<word> <value>" of the rest.
-std::map<std::string, std::string> ParseText(const std::string& text) {
-  std::map<std::string, std::string> values;
+// Whether it is a file, and its label or the line's first word.
+using TextLine = std::pair<bool, std::string>;
+
+// The lines of a fingerprint's text: "<word> <value>", then "<digest>  <label>" of each file.
+std::map<TextLine, std::string> ParseText(const std::string& text) {
+  std::map<TextLine, std::string> values;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
     const size_t file = line.find("  ");
     if (file == 2 * Digest::kSizeBytes) {
-      values["file " + line.substr(file + 2)] = line.substr(0, kDigestDigits);
+      values[{true, line.substr(file + 2)}] = line.substr(0, kDigestDigits);
     } else {
       const size_t space = std::min(line.find(' '), line.size());
-      values[line.substr(0, space)] = line.substr(std::min(space + 1, line.size()));
+      values[{false, line.substr(0, space)}] = line.substr(std::min(space + 1, line.size()));
     }
   }
   return values;
@@ -141,6 +144,7 @@ std::optional<std::string> ToolchainCache::Read(const std::string& name) {
 
 void ToolchainCache::Write(const std::string& name, const std::string& content) {
   if (directory_.empty()) return;
+  used_.insert(name);
   const std::string path = directory_ + "/" + name;
   const std::string temporary = fmt::format("{}.{}{}", path, ::getpid(), kPartialEnd);
   absl::Status written = filesystem_.WriteNew(temporary, content, 0600);
@@ -157,18 +161,20 @@ std::vector<RequestDifference> CompareToolchains(const std::string& directory,
   const auto asked_text = read(asked);
   const auto stored_text = read(stored);
   if (!asked_text.ok() || !stored_text.ok()) return {};
-  const std::map<std::string, std::string> mine = ParseText(*asked_text);
-  const std::map<std::string, std::string> others = ParseText(*stored_text);
-  std::map<std::string, std::string> all = mine;
+  const std::map<TextLine, std::string> mine = ParseText(*asked_text);
+  const std::map<TextLine, std::string> others = ParseText(*stored_text);
+  std::map<TextLine, std::string> all = mine;
   all.insert(others.begin(), others.end());
-  const auto value = [](const auto& values, const std::string& name) {
-    const auto found = values.find(name);
+  const auto value = [](const auto& values, const TextLine& line) {
+    const auto found = values.find(line);
     return found == values.end() ? std::string("none") : found->second;
   };
   std::vector<RequestDifference> differences;
   size_t further = 0;
-  for (const auto& [name, unused] : all) {
-    RequestDifference one{"toolchain's " + name, value(mine, name), value(others, name)};
+  for (const auto& [line, unused] : all) {
+    const auto& [is_file, name] = line;
+    RequestDifference one{fmt::format("toolchain's {}{}", is_file ? "file " : "", name),
+                          value(mine, line), value(others, line)};
     if (one.asked == one.stored) continue;
     if (differences.size() < limits::kToolchainDifferencesMax) {
       differences.push_back(std::move(one));

@@ -535,6 +535,7 @@ TEST_P(RpcConformance, ACompileEndsAtItsDeadline) {
   ExpectNothingIsLeft();
 }
 
+// gRPC's client ends by itself; the light one hears what the code that both share says.
 TEST_P(RpcConformance, ACallThatWaitsForAThreadEndsAtItsDeadline) {
   constexpr milliseconds kTimeout(1);
   v1::LookupRequest lookup;

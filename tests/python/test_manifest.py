@@ -436,7 +436,7 @@ def test_a_wait_sees_what_is_stored_behind_many_missing_kernels(other_daemon, tm
     (tmp_path / "many.jsonl").write_text("".join(f"{line}\n" for line in lines))
     (tmp_path / "last.jsonl").write_text(f"{lines[-1]}\n")
     with other_daemon as other:
-        waiting = other.start_kiln("wait", tmp_path / "many.jsonl", "--timeout", "10s")
+        waiting = other.start_kiln("wait", tmp_path / "many.jsonl", "--timeout", "15s")
         assert other.kiln("warm", tmp_path / "last.jsonl").code == 0
         out, error = waiting.communicate(timeout=60)
         assert waiting.returncode == 1 and out.startswith("partial: 1 of 1000 "), (out, error)

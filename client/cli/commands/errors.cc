@@ -51,8 +51,7 @@ std::string AdviceOnCall(const absl::Status& status) {
       return "'kiln version': daemon and command are of different versions";
     case absl::StatusCode::kDataLoss:
       return "'kiln verify' for a stored artifact, which is then compiled again; a damaged "
-             "manifest "
-             "has to be copied or recorded again";
+             "manifest has to be copied or recorded again";
     case absl::StatusCode::kInternal:
       return "again; the daemon's log has the details ('journalctl -u kilnd')";
     default:

@@ -111,6 +111,7 @@ class Warmth {
     absl::Status failed;
     CallOptions options = call;
     options.fetch_content = false;
+    const size_t in_flight_max = std::min<uint64_t>(InFlightDefault(), missing_max);
     const absl::Status ended =
         client.CompileMany(next,
                            [&](uint64_t index, const absl::StatusOr<v1::CompileResponse>& answer) {
@@ -121,7 +122,7 @@ class Warmth {
                              if (failed.ok()) failed = status;
                              if (is_missing_[asked.at]) ++still_missing;
                            },
-                           {.call = options});
+                           {.call = options, .in_flight_max = in_flight_max});
     const MutexLock lock(mutex_);
     trouble_ = ended.ok() ? failed : ended;
     was_asked_ = was_asked_ || (trouble_.ok() && missing_max == kAll);

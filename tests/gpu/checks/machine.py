@@ -18,7 +18,7 @@ class Gpu:
 
     architecture: str  # "90"
     trouble: str = ""  # why it cannot be used
-    count: int = 0  # with all others
+    count: int = 0  # of the machine's GPUs
 
 
 def describe():

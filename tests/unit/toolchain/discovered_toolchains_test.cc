@@ -321,9 +321,12 @@ TEST_F(DiscoveredToolchainsTest, CacheForgetsRemovedToolchains) {
   fs::remove_all(installed.path());
   Discover();
   // What it was is compared with those that come after it.
+  size_t kept = 0;
   for (const auto& entry : fs::directory_iterator(options_.cache_directory)) {
     EXPECT_EQ(entry.path().extension(), ".files") << entry.path();
+    ++kept;
   }
+  EXPECT_EQ(kept, 1u);
 }
 
 TEST_F(DiscoveredToolchainsTest, WorksWithoutACache) {

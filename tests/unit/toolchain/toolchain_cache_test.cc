@@ -138,10 +138,10 @@ TEST_F(CompareToolchainsTest, NamesEachFileThatDiffers) {
   const Digest asked = Store("python 3.11\n" + File("a", "a b.py") + File("new", "n.py") + same);
   const Digest stored = Store("python 3.12\n" + File("b", "a b.py") + same + File("old", "o.py"));
   EXPECT_THAT(Compare(asked, stored),
-              ElementsAre(RequestDifference{"toolchain's file a b.py", Short("a"), Short("b")},
+              ElementsAre(RequestDifference{"toolchain's python", "3.11", "3.12"},
+                          RequestDifference{"toolchain's file a b.py", Short("a"), Short("b")},
                           RequestDifference{"toolchain's file n.py", Short("new"), "none"},
-                          RequestDifference{"toolchain's file o.py", "none", Short("old")},
-                          RequestDifference{"toolchain's python", "3.11", "3.12"}));
+                          RequestDifference{"toolchain's file o.py", "none", Short("old")}));
   EXPECT_THAT(Compare(asked, asked), IsEmpty());
 }
 
