@@ -140,7 +140,8 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid, const v1::NoteUs
   for (const Digest& key : keys) {
     // Costs no look into the store, whoever asks and however much.
     if (!parts.is_published(key)) continue;
-    uses.push_back({key, 1, now_unix_ms});
+    // What a warm finds saves nobody a compile, but it is in use.
+    uses.push_back({key, request.is_warm() ? uint64_t{0} : uint64_t{1}, now_unix_ms});
     parts.own.NoteUse(key);  // nothing, where it is an artifact's
   }
   parts.store.CountUses(uses);

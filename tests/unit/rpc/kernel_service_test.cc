@@ -164,11 +164,14 @@ TEST_F(KernelServiceTest, WhatAWarmFindsInTheHotDirectoryIsLeasedAndAJobsHitIsNo
     v1::NoteUsesResponse response;
     return stub_->NoteUses(&context, request, &response);
   };
+  const auto uses = [&] { return store_.index().ScanUsages({}, {}, 1)->at(0).usage.hits; };
   ASSERT_TRUE(tell().ok());
   EXPECT_FALSE(leases_.Holds(made.record.key));
+  EXPECT_EQ(uses(), 1u);
   request.set_is_warm(true);
   ASSERT_TRUE(tell().ok());
   EXPECT_TRUE(leases_.Holds(made.record.key));
+  EXPECT_EQ(uses(), 1u);
 }
 
 TEST_F(KernelServiceTest, WhatAWarmCompilesIsLeasedAndWhatAJobCompilesIsNot) {
