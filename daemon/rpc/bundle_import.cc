@@ -105,7 +105,9 @@ absl::Status Put(const RpcDependencies& parts, const CallContext& context,
   const uint64_t bytes = BundledBytes(incoming.record);
   if (parts.leases.Lease(context.principal.uid, incoming.record.key, bytes) ||
       parts.leases.IsOff()) {
-    return parts.index.Put(context, incoming.record, incoming.blobs);
+    absl::Status put = parts.index.Put(context, incoming.record, incoming.blobs);
+    if (!put.ok()) parts.leases.OnRemove(incoming.record.key);  // or it would count until it ends
+    return put;
   }
   // Two blocks that are stored at once must not count on the same room.
   const MutexLock lock(*parts.import_room);

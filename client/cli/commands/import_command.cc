@@ -186,6 +186,17 @@ void Tell(const LeftOut& left_out, std::string_view why, std::string_view advice
   console.err << fmt::format("  try: {}, and import again\n", advice);
 }
 
+// `toolchain`: "triton==3.6.0". Only some kinds can be installed, and each as its publisher built
+// it.
+std::string AdviceOnToolchain(const std::string& toolchain) {
+  const std::string name = toolchain.substr(0, toolchain.find('='));
+  const std::string by_path = fmt::format("kiln toolchain add {} --path DIR", name);
+  const bool can_be_installed = name == "triton" || name == "nvrtc";
+  if (!can_be_installed) return fmt::format("'{}'", by_path);
+  return fmt::format("'kiln toolchain add {}', or '{}' where it is another build", toolchain,
+                     by_path);
+}
+
 void Report(const Imported& imported, Session& session) {
   Console& console = session.console();
   if (session.json()) {
@@ -211,7 +222,7 @@ void Report(const Imported& imported, Session& session) {
     Tell(left_out,
          fmt::format("compiled by {}, and no toolchain here has its fingerprint",
                      Printable(toolchain)),
-         fmt::format("kiln toolchain add {}", Printable(toolchain)), console);
+         AdviceOnToolchain(Printable(toolchain)), console);
   }
   if (imported.no_room.count > 0) {
     Tell(imported.no_room, imported.no_room.why,
