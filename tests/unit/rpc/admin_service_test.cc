@@ -536,6 +536,13 @@ TEST_F(AdminServiceTest, OtherPrincipalsAreToldWhereToGo) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr("admin.sock"));
   EXPECT_EQ(drains_, 0);
+  grpc::ClientContext exporting, importing;
+  admin::v1::ExportArtifactsResponse exported;
+  EXPECT_EQ(stub->ExportArtifacts(&exporting, {}, &exported).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  admin::v1::ImportBlockResponse imported;
+  EXPECT_EQ(stub->ImportBlock(&importing, {}, &imported).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
   grpc::ClientContext streaming;
   const auto reports = stub->Verify(&streaming, {});
   admin::v1::VerifyReport report;

@@ -306,6 +306,26 @@ TEST_F(CommandLineTest, AFolderThatCannotBeMadeIsSaidBeforeAnythingRuns) {
   EXPECT_EQ(daemon_.kernels().streams, 0);
 }
 
+TEST_F(CommandLineTest, AWarmForAnotherToolchainHasTime) {
+  const std::string requests = Write("r.jsonl", "{\"source\": \"a\", \"target\": \"cuda:80\"}\n");
+  v1::Priority seen = v1::PRIORITY_UNSPECIFIED;
+  daemon_.kernels().on_stream = [&](FakeKernelService::Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      seen = request.request().priority();
+      v1::CompileStreamResponse response;
+      response.set_id(request.id());
+      *response.mutable_response() = AnswerTo(request.request());
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"warm", requests, "--toolchain", "triton==3.7.1"}), 0);
+  EXPECT_EQ(seen, v1::PRIORITY_BACKGROUND);
+  EXPECT_EQ(Run({"warm", requests, "--toolchain", "triton==3.7.1", "--priority", "warm"}), 0);
+  EXPECT_EQ(seen, v1::PRIORITY_WARM);
+}
+
 TEST_F(CommandLineTest, WarmsEveryLineForEveryTarget) {
   const std::string requests = Write("r.jsonl",
                                      "{\"source\": \"a\", \"target\": \"cuda:80\"}\n"
