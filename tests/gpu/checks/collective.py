@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import machine
 from kilnd import Kilnd
 from results import compare_losses
 from setting import JOB_SECONDS_MAX, TESTS
@@ -15,7 +16,7 @@ WATCHDOG = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "0", "TORCH_NCCL_ENABLE_MONITORING": "
 
 
 def collective(setting, row):
-    if setting.gpus < RANKS:
+    if machine.count_gpus(setting.driver) < RANKS:
         row("ranks that wait for one another", f"not tried: needs {RANKS} GPUs", None)
         return
     stock = _run(setting, "stock", kiln=False)

@@ -18,7 +18,6 @@ class Gpu:
 
     architecture: str  # "90"
     trouble: str = ""  # why it cannot be used
-    count: int = 0  # of the machine's GPUs
 
 
 def describe():
@@ -45,10 +44,15 @@ def find_gpu(driver):
     for number, attribute in zip(version, (75, 76), strict=True):  # COMPUTE_CAPABILITY_MAJOR, and _MINOR
         if result := library.cuDeviceGetAttribute(ctypes.byref(number), attribute, 0):
             return Gpu("", f"no NVIDIA GPU here: cuDeviceGetAttribute of {driver} returns {result}")
+    return Gpu("".join(str(number.value) for number in version))
+
+
+def count_gpus(driver):
+    """How many the driver has. REQUIRES: find_gpu() has found one."""
     count = ctypes.c_int()
-    if result := library.cuDeviceGetCount(ctypes.byref(count)):
-        return Gpu("", f"no NVIDIA GPU here: cuDeviceGetCount of {driver} returns {result}")
-    return Gpu("".join(str(number.value) for number in version), count=count.value)
+    if result := ctypes.CDLL(driver).cuDeviceGetCount(ctypes.byref(count)):
+        raise RuntimeError(f"cuDeviceGetCount of {driver} returns {result}")
+    return count.value
 
 
 def python_trouble(modules, bundled_version):

@@ -20,7 +20,6 @@ class Setting:
     def __init__(self, bundle, folder, report, driver, gpu, only, seconds_max):
         self.bundle, self.folder, self.report, self.driver, self.only = bundle, folder, report, driver, only
         self.target = f"cuda:{gpu.architecture}"
-        self.gpus = gpu.count
         self.has_unsteady_assembler = int(gpu.architecture) >= 100
         self._end = time.monotonic() + seconds_max
         self._jobs = []
