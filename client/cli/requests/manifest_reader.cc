@@ -82,6 +82,7 @@ std::optional<NamedRequest> ManifestReader::Next() {
     if (absl::Status status = ReadPage(); !status.ok()) {
       next_page_ = index_->pages_size();
       page_.Clear();
+      next_in_page_ = 0;
       return NamedRequest{fmt::format("request-{}", number + 1), 0, std::move(status)};
     }
   }

@@ -271,6 +271,22 @@ TEST_F(ManifestTest, ACutAnywhereIsRefused) {
   }
 }
 
+TEST_F(ManifestTest, NothingFollowsADamagedPage) {
+  std::vector<NamedRequest> requests;
+  for (int i = 0; i < 300; ++i) requests.push_back(Numbered(i));
+  Write(requests);
+  std::string harmed = Bytes();
+  harmed[ManifestReader::Open(path_)->index().pages(1).offset()] ^= 0x10;
+  WriteFileOrDie(path_, harmed);
+
+  auto reader = ManifestReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  for (int i = 0; i < 256; ++i) ASSERT_TRUE(reader->Next()->request.ok());
+  EXPECT_TRUE(absl::IsDataLoss(reader->Next()->request.status()));
+  EXPECT_FALSE(reader->Next().has_value());
+  EXPECT_FALSE(reader->Next().has_value());
+}
+
 TEST_F(ManifestTest, ANewerFormatIsRefusedByName) {
   v1::ManifestIndex index;
   index.set_format(kManifestFormat + 1);
