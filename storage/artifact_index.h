@@ -26,6 +26,11 @@ struct StageReference {
   friend bool operator==(const StageReference&, const StageReference&) = default;
 };
 
+// The stage of a record that is the request that the artifact was compiled from, before those of
+// the compiler. It has the source, so nobody who compiles is answered with it, and it is not
+// published.
+inline constexpr std::string_view kRequestStage = "request";
+
 // What a reader made of a record (daemon/kernel/artifact_reader.h).
 class RecordReading {
  public:

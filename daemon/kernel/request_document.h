@@ -1,4 +1,5 @@
-// A compile request as text, from which the compile can be repeated.
+// A compile request as text, from which the compile can be repeated. It is the content of
+// kRequestStage (storage/artifact_index.h).
 #pragma once
 
 #include <string>
@@ -7,10 +8,6 @@
 #include "daemon/kernel/compile_job.h"
 
 namespace kiln {
-
-// Among an artifact's stages in the store, before the first one of the compiler's: the request that
-// it was compiled from. Nobody is answered with it who compiles.
-inline constexpr std::string_view kRequestStage = "request";
 
 // One JSON object:
 //

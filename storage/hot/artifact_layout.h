@@ -13,6 +13,9 @@ namespace kiln {
 // What clients need of the toolchains, beside the artifact files.
 inline constexpr char kPublishedToolchains[] = "toolchains";
 
+// Behind the name of an artifact's file: the file of the stages before the final binary.
+inline constexpr char kEarlierStages[] = ".stages";
+
 inline constexpr size_t kArtifactDigestBytes = 32;
 // GPU drivers read binaries in place. Cubins and code objects are ELF files, which need less.
 inline constexpr size_t kArtifactAlignment = 64;

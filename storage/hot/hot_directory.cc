@@ -32,7 +32,7 @@ constexpr std::string_view kUnpublishedPrefix = ".tmp-";
 constexpr size_t kShardDigits = 2;
 // What stands behind the key in the names of an artifact's files: of the final binary, and of the
 // stages before it.
-constexpr const char* kSuffixes[] = {"", ".stages"};
+constexpr const char* kSuffixes[] = {"", kEarlierStages};
 
 // The content of each file. Empty: there is none.
 using Contents = std::array<std::string, std::size(kSuffixes)>;
@@ -43,6 +43,7 @@ absl::StatusOr<Contents> Encode(const ArtifactRecord& record, std::span<const Bl
   std::vector<NamedBlob> stages;
   for (const StageReference& stage : record.stages) {
     const auto blob = std::ranges::find(blobs, stage.digest, &Blob::digest);
+    if (stage.stage == kRequestStage) continue;
     if (blob != blobs.end()) stages.push_back({stage.stage, *blob});
   }
   const std::span<const NamedBlob> last = std::span(stages).last(1);

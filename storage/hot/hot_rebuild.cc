@@ -98,6 +98,7 @@ absl::Status HotDirectory::PublishFrom(ArtifactIndex& index, BlobStore& blobs, c
   if (!found) return absl::OkStatus();
   std::vector<Blob> contents;
   for (const StageReference& stage : found->record->stages) {
+    if (stage.stage == kRequestStage) continue;
     // Evicted meanwhile, or damaged: the next request handles that.
     if (const auto blob = blobs.GetBlob({}, stage.digest); blob.ok()) {
       contents.push_back(blob->blob);

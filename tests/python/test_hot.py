@@ -66,6 +66,12 @@ def key_here(client, asked):
         return None
 
 
+def test_no_source_is_published(client):
+    """All users read the hot directory, and a comment is in the source alone."""
+    file = published(client, request("", source=PTX + "// the comment of somebody\n", kind="ptx", toolchain=""))
+    assert b"the comment" not in b"".join(one.read_bytes() for one in file.parent.glob(f"{file.name}*")) and file.exists()
+
+
 # --- The same as the daemon's answer ---------------------------------------------------------------------------------
 
 

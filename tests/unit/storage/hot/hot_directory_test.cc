@@ -91,6 +91,20 @@ TEST_F(HotDirectoryTest, EarlierStagesHaveAFileOfTheirOwn) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+// It has a user's source, and all users read the directory.
+TEST_F(HotDirectoryTest, TheRequestIsNotPublished) {
+  MadeArtifact made = MakeArtifact("a");
+  const Blob request = Blob::FromBytes("the source");
+  made.record.stages.insert(made.record.stages.begin(),
+                            {std::string(kRequestStage), request.digest(), request.size_bytes()});
+  made.blobs.push_back(request);
+  hot().OnPut(made.record, made.blobs);
+  const auto mapped = MappedArtifact::Open(PathOf(made.record.key) + ".stages", made.record.key);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  ASSERT_EQ(mapped->layout().stages.size(), 1u);
+  EXPECT_EQ(mapped->layout().stages[0].name, "ptx");
+}
+
 TEST_F(HotDirectoryTest, StagesThatAHitDoesNotHaveAreNotPublished) {
   const MadeArtifact made = MakeArtifact("add");
   hot().Publish(made.record, {&made.blobs[1], 1});
