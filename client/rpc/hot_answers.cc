@@ -1,5 +1,7 @@
 #include "client/rpc/hot_answers.h"
 
+#include <algorithm>
+
 #include "daemon/kernel/artifact_document.h"
 #include "daemon/kernel/request_resolver.h"
 #include "daemon/messages/translate.h"
@@ -8,12 +10,12 @@
 namespace kiln {
 namespace {
 
-// Whether a file of the hot directory can be all of the answer. The rest of the request is checked
+// Whether files of the hot directory can be all of the answer. The rest of the request is checked
 // where it becomes a job.
 bool MayBeAnswered(const v1::CompileRequest& request) {
   const bool reads_cache = request.cache_policy() != v1::CACHE_POLICY_REFRESH;
-  return reads_cache && request.stages_size() <= 1 &&
-         request.job().size() <= limits::kNameBytesMax && FromProto(request.priority()).ok();
+  return reads_cache && request.job().size() <= limits::kNameBytesMax &&
+         FromProto(request.priority()).ok();
 }
 
 absl::Status Describe(const HotArtifact& artifact, v1::CompileResponse& answer) {
@@ -29,6 +31,42 @@ absl::Status Describe(const HotArtifact& artifact, v1::CompileResponse& answer) 
   return absl::OkStatus();
 }
 
+// DATA_LOSS where the content is not that of the digest.
+absl::Status AddStage(std::string_view name, std::string_view digest_bytes,
+                      std::string_view content, VerifiedContents& verified,
+                      v1::CompileResponse& answer) {
+  KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(digest_bytes));
+  if (!verified.Matches(digest, content)) return DataLoss("the {} is damaged", name);
+  v1::StageBlob& stage = *answer.add_stages();
+  ToProto(StageReference{std::string(name), digest, content.size()}, stage);
+  stage.set_content(content.data(), content.size());
+  return absl::OkStatus();
+}
+
+absl::Status AddStages(const HotReader& reader, const CompileJob& job, const HotArtifact& found,
+                       VerifiedContents& verified, v1::CompileResponse& answer) {
+  const auto add_binary = [&] {
+    return AddStage(found.stage(), found.digest(), found.binary(), verified, answer);
+  };
+  if (job.request.stages.empty()) return add_binary();
+  std::shared_ptr<const MappedArtifact> earlier;
+  for (const std::string& name : job.request.stages) {
+    if (name == found.stage()) {
+      KILN_RETURN_IF_ERROR(add_binary());
+      continue;
+    }
+    if (earlier == nullptr) {
+      KILN_ASSIGN_OR_RETURN(const Digest binary, Digest::FromBytes(found.digest()));
+      KILN_ASSIGN_OR_RETURN(earlier, reader.FindEarlierStages(job.key, binary));
+    }
+    const auto& stages = earlier->layout().stages;
+    const auto stage = std::ranges::find(stages, name, &ArtifactLayoutStage::name);
+    if (stage == stages.end()) return NotFound("{} is not published", name);
+    KILN_RETURN_IF_ERROR(AddStage(name, stage->digest, stage->bytes, verified, answer));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::CompileResponse> FindHotAnswer(const HotReader& reader,
@@ -40,17 +78,10 @@ absl::StatusOr<v1::CompileResponse> FindHotAnswer(const HotReader& reader,
   KILN_ASSIGN_OR_RETURN(const CompileJobPtr job,
                         RequestResolver(*toolchains).Resolve(std::move(converted)));
   KILN_ASSIGN_OR_RETURN(const HotArtifact found, reader.Find(job->key));
-  if (request.stages_size() == 1 && request.stages(0) != found.stage()) {
-    return NotFound("{} is not published", request.stages(0));
-  }
-  KILN_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(found.digest()));
-  if (!verified.Matches(digest, found.binary())) return DataLoss("the binary is damaged");
   v1::CompileResponse answer;
   KILN_RETURN_IF_ERROR(Describe(found, answer));
   ToProto(job->key, Outcome::kHit, Tier::kMemory, answer);
-  v1::StageBlob& stage = *answer.add_stages();
-  ToProto(StageReference{std::string(found.stage()), digest, found.binary().size()}, stage);
-  stage.set_content(found.binary().data(), found.binary().size());
+  KILN_RETURN_IF_ERROR(AddStages(reader, *job, found, verified, answer));
   return answer;
 }
 

@@ -80,7 +80,8 @@ HotReader::FileVersion HotReader::VersionOf(const struct stat& info) {
 }
 
 absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
-  absl::StatusOr<MappedArtifact> loaded = In([&](int directory) { return Load(directory, key); });
+  absl::StatusOr<MappedArtifact> loaded =
+      In([&](int directory) { return Load(directory, key, ""); });
   if (!loaded.ok()) return Annotate(loaded.status(), path_);
   const auto mapping = std::make_shared<const MappedArtifact>(*std::move(loaded));
   const ArtifactLayout& layout = mapping->layout();
@@ -93,6 +94,18 @@ absl::StatusOr<HotArtifact> HotReader::Find(const Digest& key) const {
   artifact.digest_ = layout.stages.back().digest;
   artifact.mapping_ = mapping;
   return artifact;
+}
+
+absl::StatusOr<std::shared_ptr<const MappedArtifact>> HotReader::FindEarlierStages(
+    const Digest& key, const Digest& binary) const {
+  absl::StatusOr<MappedArtifact> loaded =
+      In([&](int directory) { return Load(directory, key, kEarlierStages); });
+  if (!loaded.ok()) return Annotate(loaded.status(), path_);
+  // The files of one key are replaced one after the other.
+  if (loaded->layout().document != binary.Bytes()) {
+    return NotFound("the earlier stages of {} are another binary's", key.Hex());
+  }
+  return std::make_shared<const MappedArtifact>(*std::move(loaded));
 }
 
 absl::StatusOr<HotReader::Directory> HotReader::Open() const {
@@ -119,7 +132,8 @@ bool HotReader::IsStillThere(const Directory& directory) const {
          ours.st_dev == present.st_dev && ours.st_ino == present.st_ino;
 }
 
-absl::StatusOr<MappedArtifact> HotReader::Load(int directory, const Digest& key) const {
+absl::StatusOr<MappedArtifact> HotReader::Load(int directory, const Digest& key,
+                                               std::string_view suffix) const {
   // Made in place: a string more counts beside a system call.
   constexpr char kDigits[] = "0123456789abcdef";
   constexpr size_t kShardBytes = 3;
@@ -130,6 +144,7 @@ absl::StatusOr<MappedArtifact> HotReader::Load(int directory, const Digest& key)
     *at++ = kDigits[byte & 15];
   }
   path.replace(0, 2, path, kShardBytes, 2);
+  path += suffix;
   return MappedArtifact::Open(path, key, directory);
 }
 

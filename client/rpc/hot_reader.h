@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "client/rpc/client.h"
 #include "client/rpc/published_toolchains.h"
@@ -37,6 +38,11 @@ class HotReader {
   // FAILED_PRECONDITION: published by a newer Kiln.
   [[nodiscard]] absl::StatusOr<HotArtifact> Find(const Digest& key) const;
 
+  // The stages before the final binary with this digest. Errors as Find; NOT_FOUND also where they
+  // are another binary's.
+  [[nodiscard]] absl::StatusOr<std::shared_ptr<const MappedArtifact>> FindEarlierStages(
+      const Digest& key, const Digest& binary) const;
+
   // What the file beside the artifacts says; read again only when it was replaced. Errors as Find,
   // and INVALID_ARGUMENT where it is not understood. NOT_FOUND holds for 10 ms: a batch that the
   // daemon answers looks once, and not for each request.
@@ -57,7 +63,8 @@ class HotReader {
 
   absl::StatusOr<Directory> Open() const;
   bool IsStillThere(const Directory& directory) const;
-  absl::StatusOr<MappedArtifact> Load(int directory, const Digest& key) const;
+  absl::StatusOr<MappedArtifact> Load(int directory, const Digest& key,
+                                      std::string_view suffix) const;
   absl::Status CheckOwner(const struct stat& info, const std::string& name) const;
 
   const std::string path_;

@@ -103,6 +103,29 @@ TEST_F(HotAnswersTest, AHitIsTheDaemonsAnswerWithoutACall) {
   EXPECT_TRUE(client->Compile(request_).ok());
 }
 
+TEST_F(HotAnswersTest, EarlierStagesAreThoseOfTheBinary) {
+  const auto artifact = Publish();
+  for (const char* stage : {"cubin", "ptx", "cubin"}) request_.add_stages(stage);
+  const auto client = Connect();
+  const auto answer = client->Compile(request_);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  v1::CompileResponse daemons;
+  const std::vector<std::string> each_once = {"cubin", "ptx"};
+  ASSERT_TRUE(ToProto(*artifact, Outcome::kHit, Tier::kMemory, each_once, daemons).ok());
+  EXPECT_EQ(answer->SerializeAsString(), daemons.SerializeAsString());
+  EXPECT_EQ(daemon_.kernels().compiles, 0);
+
+  // Of another compile of that key, whose files are just being replaced.
+  const std::string file = FileOf(*artifact) + ".stages";
+  const std::vector<NamedBlob> others = {{"ptx", Blob::FromBytes("another")}};
+  const std::string binary(Digest::Of("another binary").Bytes());
+  std::filesystem::remove(file);
+  WriteFileOrDie(file, *EncodeArtifactFile(artifact->key, binary, "", others));
+  EXPECT_FALSE(IsHit(*client));
+  std::filesystem::remove(file);
+  EXPECT_FALSE(IsHit(*client));
+}
+
 TEST_F(HotAnswersTest, ADescriptionStandsForTheDocument) {
   v1::CompileResponse described;
   DescribeTo(*Publish(), described);
@@ -137,8 +160,8 @@ TEST_F(HotAnswersTest, RequestsThatAFileCannotAnswerGoToTheDaemon) {
   EXPECT_FALSE(IsHit());
   request_ = plain;
   request_.add_stages("ptx");
-  EXPECT_FALSE(IsHit());
-  request_.add_stages("cubin");
+  EXPECT_TRUE(IsHit());
+  request_.add_stages("sass");
   EXPECT_FALSE(IsHit());
   request_ = plain;
   request_.set_priority(static_cast<v1::Priority>(99));
