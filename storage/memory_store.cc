@@ -45,13 +45,13 @@ absl::StatusOr<std::vector<Digest>> MemoryStore::FindMissing(const CallContext& 
   return missing;
 }
 
-absl::StatusOr<FoundArtifact> MemoryStore::Get(const CallContext&, const Digest& key) {
+absl::StatusOr<FoundArtifact> MemoryStore::Get(const CallContext& context, const Digest& key) {
   const MutexLock lock(mutex_);
   Entry* const entry = records_.Find(key);
   if (entry == nullptr) return NoRecord(key);
-  ++entry->usage.hits;
+  entry->usage.hits += UsesOfHit(context);
   entry->usage.last_use_unix_ms = clock_.UnixMillis();
-  const bool is_due = uses_.Add({key, 1, entry->usage.last_use_unix_ms});
+  const bool is_due = uses_.Add({key, UsesOfHit(context), entry->usage.last_use_unix_ms});
   if (!std::exchange(entry->had_hit, true) || is_due) are_uses_due_ = true;
   return FoundArtifact{entry->record, {}, Tier::kMemory};
 }

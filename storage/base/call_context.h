@@ -57,6 +57,9 @@ struct CallContext {
   Cancellation cancellation;
 };
 
+// How many uses a hit is. What a warm finds saves nobody a compile.
+inline uint64_t UsesOfHit(const CallContext& context) { return IsAhead(context.priority) ? 0 : 1; }
+
 // CANCELLED or DEADLINE_EXCEEDED where the caller no longer waits. OK otherwise.
 [[nodiscard]] absl::Status StillWanted(const CallContext& context, const Clock& clock);
 

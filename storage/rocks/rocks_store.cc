@@ -147,11 +147,11 @@ void RocksStore::ForgetUses(const Digest& key) {
   uses_.Forget(key);
 }
 
-absl::StatusOr<FoundArtifact> RocksStore::Get(const CallContext&, const Digest& key) {
+absl::StatusOr<FoundArtifact> RocksStore::Get(const CallContext& context, const Digest& key) {
   auto row = ReadRecord(key);
   if (absl::IsDataLoss(row.status())) QuarantineRecord(key);
   if (!row.ok()) return row.status();
-  const UseCount use{key, 1, clock_.UnixMillis()};
+  const UseCount use{key, UsesOfHit(context), clock_.UnixMillis()};
   CountUses({&use, 1});
   return FoundArtifact{std::make_shared<const ArtifactRecord>(std::move(row->record)),
                        {},

@@ -95,6 +95,16 @@ TEST_P(ArtifactIndexConformance, GettingCountsAsAUse) {
   EXPECT_EQ(ScanAll().at(0).usage.last_use_unix_ms, FakeClock::kStartUnixMillis);
 }
 
+TEST_P(ArtifactIndexConformance, WhatAWarmFindsIsInUseButNoUse) {
+  const MadeArtifact made = MakeArtifact("warmed");
+  Put(made);
+  CallContext warm;
+  warm.priority = Priority::kWarm;
+  ASSERT_TRUE(index().Get(warm, made.record.key).ok());
+  EXPECT_EQ(ScanAll().at(0).usage.hits, 0u);
+  EXPECT_EQ(ScanAll().at(0).usage.last_use_unix_ms, FakeClock::kStartUnixMillis);
+}
+
 TEST_P(ArtifactIndexConformance, ScanningIsNotAUse) {
   Put(MakeArtifact("idle"));
   EXPECT_EQ(ScanAll().at(0).usage.hits, 0u);
