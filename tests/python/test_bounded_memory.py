@@ -37,7 +37,7 @@ def bytes_at_most(command, daemon):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [("manifest", "check"), ("manifest", "show"), ("warm",), ("warm", "--status")], ids=" ".join)
+@pytest.mark.parametrize("command", [("manifest", "check"), ("manifest", "show"), ("warm",), ("warm", "--status"), ("wait", "--timeout", "2s")], ids=" ".join)
 def test_ten_times_as_many_requests_take_hardly_more_memory(daemon, tmp_path, command):
     used = []
     for count in (MANY // 10, MANY):

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <span>
 #include <sstream>
 #include <utility>
@@ -30,6 +32,7 @@ struct WhyArguments {
 constexpr size_t kSourceLinesShownMax = 3;
 constexpr size_t kSourceLineBytesMax = 100;
 constexpr size_t kBytesBeforeDifference = 40;
+constexpr int kLocationDepthMax = 8;
 
 // A compile that somebody waited for, and the other stored artifact that comes closest.
 struct Explanation {
@@ -69,8 +72,55 @@ std::string DifferentPart(const std::string& line, const std::string& other) {
   return "…" + line.substr(before - kBytesBeforeDifference, kSourceLineBytesMax);
 }
 
-// "line 12: a" and "  stored: b", of the first lines that are not the same. Lines that were added
-// or removed are between those that both begin and end with.
+// "train.py:31", what a location of Triton IR says, such as `loc("train.py":31:8)`; "" where it
+// says nothing. It may name others, as `#loc7 = loc("train.py":31:8)` at the end of the text.
+std::string PlaceOf(std::string location, const std::string& text) {
+  static const std::regex place(R"re("([^"]+)":([0-9]+):[0-9]+)re");
+  static const std::regex reference(R"(#loc[0-9]*)");
+  for (int depth = 0; depth < kLocationDepthMax; ++depth) {
+    std::smatch match;
+    if (std::regex_search(location, match, place)) return match[1].str() + ":" + match[2].str();
+    if (!std::regex_search(location, match, reference)) break;
+    const std::string definition = "\n" + match.str() + " = loc(";
+    const size_t found = text.find(definition);
+    if (found == std::string::npos) break;
+    const size_t value = found + definition.size();
+    location = text.substr(value, text.find('\n', value) - value);
+  }
+  return "";
+}
+
+std::string LocationIn(const std::string& line) {
+  const size_t begin = line.rfind(" loc(");
+  return begin == std::string::npos ? "" : line.substr(begin);
+}
+
+// Whether the line of Triton IR has the value: "%cst", and not "%cst_0".
+bool Uses(const std::string& line, const std::string& value) {
+  const size_t found = line.find(value);
+  if (found == std::string::npos) return false;
+  const size_t end = found + value.size();
+  return end == line.size() ||
+         (std::isalnum(static_cast<unsigned char>(line[end])) == 0 && line[end] != '_');
+}
+
+// Where a line of Triton IR comes from in the program; of a constant, whose own place Triton does
+// not keep, where it is first used. "" where nothing says it.
+std::string ProgramPlace(const std::vector<std::string>& lines, size_t at,
+                         const std::string& text) {
+  const std::string own = PlaceOf(LocationIn(lines[at]), text);
+  const size_t equals = lines[at].find(" = ");
+  const size_t begin = lines[at].find('%');
+  if (!own.empty() || begin == std::string::npos || equals == std::string::npos) return own;
+  const std::string value = lines[at].substr(begin, equals - begin);
+  for (size_t i = at + 1; i < lines.size(); ++i) {
+    if (Uses(lines[i], value)) return PlaceOf(LocationIn(lines[i]), text);
+  }
+  return "";
+}
+
+// "line 12 (train.py:31): a" and "  stored: b", of the first lines that are not the same. Lines
+// that were added or removed are between those that both begin and end with.
 std::vector<std::string> DifferentLines(const std::string& asked, const std::string& stored) {
   const std::vector<std::string> mine = SplitLines(asked);
   const std::vector<std::string> others = SplitLines(stored);
@@ -86,8 +136,11 @@ std::vector<std::string> DifferentLines(const std::string& asked, const std::str
     const std::string other_here = i < other_rest.size() ? other_rest[i] : "(no line)";
     if (mine_here == other_here) continue;
     if (different.size() == 2 * kSourceLinesShownMax) break;
-    different.push_back(
-        fmt::format("line {}: {}", first_line + i, DifferentPart(mine_here, other_here)));
+    const size_t at = first_line - 1 + i;
+    const std::string place = i < my_rest.size() ? ProgramPlace(mine, at, asked) : "";
+    different.push_back(fmt::format("line {}{}: {}", first_line + i,
+                                    place.empty() ? "" : fmt::format(" ({})", place),
+                                    DifferentPart(mine_here, other_here)));
     different.push_back(fmt::format("  stored: {}", DifferentPart(other_here, mine_here)));
   }
   return different;
