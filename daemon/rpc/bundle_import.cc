@@ -98,20 +98,24 @@ bool IsHere(const ToolchainCatalog& catalog, const Digest& fingerprint) {
                      [&](const auto& one) { return one->fingerprint == fingerprint; });
 }
 
+// Whether it is leased, or leases are off.
+bool Lease(const RpcDependencies& parts, const CallContext& context, const Incoming& incoming) {
+  return parts.leases.IsOff() || parts.leases.Lease(context.principal.uid, incoming.record.key,
+                                                    BundledBytes(incoming.record));
+}
+
 // Where the caller's leases have their share, what is imported may still fill up the store, and
 // must not push out what was imported before it.
-absl::Status Put(const RpcDependencies& parts, const CallContext& context,
-                 const Incoming& incoming) {
-  const uint64_t bytes = BundledBytes(incoming.record);
-  if (parts.leases.Lease(context.principal.uid, incoming.record.key, bytes) ||
-      parts.leases.IsOff()) {
+absl::Status Put(const RpcDependencies& parts, const CallContext& context, const Incoming& incoming,
+                 bool is_leased) {
+  if (is_leased) {
     absl::Status put = parts.index.Put(context, incoming.record, incoming.blobs);
     if (!put.ok()) parts.leases.OnRemove(incoming.record.key);  // or it would count until it ends
     return put;
   }
   // Two blocks that are stored at once must not count on the same room.
   const MutexLock lock(*parts.import_room);
-  if (bytes > parts.store.Stats().room_bytes) {
+  if (BundledBytes(incoming.record) > parts.store.Stats().room_bytes) {
     return ResourceExhausted("the store is full, and your leases have their share of it");
   }
   return parts.index.Put(context, incoming.record, incoming.blobs);
@@ -132,19 +136,20 @@ absl::Status Import(const RpcDependencies& parts, const CallContext& context,
   }
   KILN_ASSIGN_OR_RETURN(const auto there,
                         LookupWithoutUse(context, parts.index, incoming->record.key));
+  const bool is_leased = Lease(parts, context, *incoming);
   if (there) {
-    (void)parts.leases.Lease(context.principal.uid, incoming->record.key,
-                             BundledBytes(incoming->record));
+    told.set_not_leased(!is_leased);
     told.set_result(ImportedArtifact::THERE_ALREADY);
     return absl::OkStatus();
   }
-  const absl::Status put = Put(parts, context, *incoming);
+  const absl::Status put = Put(parts, context, *incoming, is_leased);
   if (absl::IsResourceExhausted(put)) {
     told.set_result(ImportedArtifact::NO_ROOM);
     told.set_why(ToUtf8(Message(put)));
     return absl::OkStatus();
   }
   KILN_RETURN_IF_ERROR(put);
+  told.set_not_leased(!is_leased);
   told.set_result(ImportedArtifact::STORED);
   return absl::OkStatus();
 }

@@ -51,6 +51,7 @@ struct Imported {
   uint64_t stored = 0;
   uint64_t there = 0;
   uint64_t damaged = 0;
+  uint64_t not_leased = 0;                      // of those that are in the store now
   std::map<std::string, uint64_t> targets;      // of those that are in the store now
   std::map<std::string, LeftOut> no_toolchain;  // by toolchain
   LeftOut no_room;
@@ -82,6 +83,7 @@ struct Imported {
         console.err << fmt::format("left out: {}: {}\n", Hex(one.key()), Printable(one.why()));
         return;
     }
+    if (one.not_leased()) ++not_leased;
     ++targets[TargetName(one.target())];
   }
 };
@@ -207,6 +209,7 @@ void Report(const Imported& imported, Session& session) {
     console.out << Dump(Json{{"stored", imported.stored},
                              {"there_already", imported.there},
                              {"damaged", imported.damaged},
+                             {"not_leased", imported.not_leased},
                              {"no_toolchain", no_toolchain},
                              {"no_room", imported.no_room.count},
                              {"targets", imported.targets}})
@@ -217,6 +220,12 @@ void Report(const Imported& imported, Session& session) {
                              FormatCount(imported.stored, "artifact"), imported.there);
   for (const auto& [target, count] : imported.targets) {
     console.err << fmt::format("  {}: {}\n", target, count);
+  }
+  if (imported.not_leased > 0) {
+    console.err << fmt::format(
+        "  {} not leased, since the leases of this user, or of all, have their share: they may be "
+        "evicted before the job runs\n",
+        imported.not_leased);
   }
   for (const auto& [toolchain, left_out] : imported.no_toolchain) {
     Tell(left_out,
