@@ -36,14 +36,21 @@ bool JobKeys::HasAsked(std::string_view job, const Digest& key) const {
   });
 }
 
-bool JobKeys::HasSent(uid_t uid, std::string_view job, const Digest& key) const {
+bool JobKeys::HasAsked(uid_t uid, std::string_view job, const Digest& key) const {
   const MutexLock lock(mutex_);
   const auto user = users_.find(uid);
   if (user == users_.end()) return false;
   const auto found = user->second.jobs.find(job);
-  if (found == user->second.jobs.end()) return false;
-  const auto known = found->second.keys.find(key);
-  return known != found->second.keys.end() && known->second;
+  return found != user->second.jobs.end() && found->second.keys.contains(key);
+}
+
+bool JobKeys::HasSent(uid_t uid, const Digest& key) const {
+  const MutexLock lock(mutex_);
+  const auto user = users_.find(uid);
+  return user != users_.end() && std::ranges::any_of(user->second.jobs, [&](const auto& entry) {
+           const auto known = entry.second.keys.find(key);
+           return known != entry.second.keys.end() && known->second;
+         });
 }
 
 bool JobKeys::MakeRoom(uid_t uid) {

@@ -1,5 +1,5 @@
-// Which artifacts each user's job has asked for, for `kiln record --job` and
-// `kiln export --job`.
+// Which artifacts and which entries of own namespaces each user's job has asked for, for
+// `kiln record --job` and `kiln export --job`.
 #pragma once
 
 #include <sys/types.h>
@@ -28,10 +28,12 @@ class JobKeys {
 
   // `has_source`: the user sent the source. Otherwise the user told of the key, which is public.
   void Note(uid_t uid, std::string_view job, const Digest& key, bool has_source);
-  // Whether the job of any user has asked for the artifact.
+  // Whether the job of any user has asked for it.
   bool HasAsked(std::string_view job, const Digest& key) const;
-  // Whether the job of this user has, and the user had its source.
-  bool HasSent(uid_t uid, std::string_view job, const Digest& key) const;
+  // Whether the job of this user has.
+  bool HasAsked(uid_t uid, std::string_view job, const Digest& key) const;
+  // Whether the user has sent its source in any job.
+  bool HasSent(uid_t uid, const Digest& key) const;
 
  private:
   struct Job {

@@ -35,7 +35,8 @@ bool HasFilter(const admin::v1::ListArtifactsRequest& request) {
 bool MayMatch(const Digest& key, const ArtifactUsage& usage,
               const admin::v1::ListArtifactsRequest& request) {
   const bool is_of_user = !request.has_uid() || IsUserCacheKey(key) || usage.uid == request.uid();
-  return is_of_user && (request.job().empty() || usage.job == request.job());
+  const bool is_of_job = usage.job == request.job() && !IsUserCacheKey(key);
+  return is_of_user && (request.job().empty() || is_of_job);
 }
 
 bool Matches(const admin::v1::ArtifactSummary& artifact,

@@ -153,7 +153,6 @@ absl::Status CountUses(const RpcDependencies& parts, uid_t uid, const v1::NoteUs
   // A process is of one job, mostly. Otherwise nobody knows whose uses these are.
   if (!request.is_warm() && !request.hits().empty() && IsOfOneJob(request)) {
     for (const UseCount& use : uses) {
-      if (IsUserCacheKey(use.key)) continue;
       parts.job_keys->Note(uid, request.hits(0).job(), use.key, /*has_source=*/false);
     }
   }

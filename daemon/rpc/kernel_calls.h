@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "daemon/rpc/rpc_dependencies.h"
@@ -32,6 +33,12 @@ void PutOwn(const RpcDependencies& parts, const CallContext& context,
 void NoteUses(const RpcDependencies& parts, const CallContext& context,
               const v1::NoteUsesRequest& request, v1::NoteUsesResponse& response,
               Answered answered);
+
+// An entry of the caller's own namespace, or of the tunings that the caller shares; without the
+// contents that are outputs of artifacts. Nothing for another's record, or a damaged one. Counts as
+// a use. Blocks.
+std::optional<v1::OwnEntry> OwnEntryOf(const RpcDependencies& parts, const CallContext& context,
+                                       const ArtifactRecord& stored);
 
 // Reads a request. INVALID_ARGUMENT where the bytes are no such message.
 absl::Status Parse(std::string_view bytes, google::protobuf::MessageLite& request);

@@ -8,6 +8,7 @@
 #include "daemon/messages/translate.h"
 #include "daemon/rpc/admin_calls.h"
 #include "daemon/rpc/artifact_catalog.h"
+#include "daemon/rpc/kernel_calls.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 #include "storage/user_cache_record.h"
@@ -49,24 +50,28 @@ absl::Status ShowRequest(const RpcDependencies& parts, const CallContext& contex
   return absl::OkStatus();
 }
 
-// Nothing where the artifact is not asked for, or its request is not there: it was stored before
-// requests were kept, or is damaged, or was evicted just now.
-std::optional<admin::v1::StoredRequest> ReadRequest(const RpcDependencies& parts,
-                                                    const CallContext& context,
-                                                    const FoundArtifact& found,
-                                                    const admin::v1::ListRequestsRequest& asked) {
+bool IsInTime(const FoundArtifact& found, const admin::v1::ListRequestsRequest& asked) {
+  return std::max(found.usage.last_use_unix_ms, found.record->created_unix_ms) >=
+         asked.since_unix_ms();
+}
+
+// Whether an artifact is asked for. A user is not shown a source that the user has not sent.
+bool IsAskedFor(const RpcDependencies& parts, const FoundArtifact& found,
+                const admin::v1::ListRequestsRequest& asked) {
   const ArtifactUsage& usage = found.usage;
   const Digest& key = found.record->key;
-  const bool is_first = (!asked.has_uid() || usage.uid == asked.uid()) &&
-                        (asked.job().empty() || usage.job == asked.job());
-  // A user is not shown a source that the user has not sent.
-  const auto has_asked = [&] {
-    return asked.has_uid() ? parts.job_keys->HasSent(asked.uid(), asked.job(), key)
-                           : parts.job_keys->HasAsked(asked.job(), key);
-  };
-  if (IsUserCacheKey(key) || !(is_first || has_asked())) return std::nullopt;
-  const int64_t last_unix_ms = std::max(usage.last_use_unix_ms, found.record->created_unix_ms);
-  if (last_unix_ms < asked.since_unix_ms()) return std::nullopt;
+  const bool is_jobs = asked.job().empty() || usage.job == asked.job();
+  if (!asked.has_uid()) return is_jobs || parts.job_keys->HasAsked(asked.job(), key);
+  const bool is_users = usage.uid == asked.uid();
+  return (is_users && is_jobs) || (parts.job_keys->HasAsked(asked.uid(), asked.job(), key) &&
+                                   (is_users || parts.job_keys->HasSent(asked.uid(), key)));
+}
+
+// Nothing where the request is not there: the artifact was stored before requests were kept, or is
+// damaged, or was evicted just now.
+std::optional<admin::v1::StoredRequest> ReadRequest(const RpcDependencies& parts,
+                                                    const CallContext& context,
+                                                    const FoundArtifact& found) {
   const StageReference* stage = FindStage(found.record->stages, kRequestStage);
   if (stage == nullptr) return std::nullopt;
   const auto blob = parts.blobs.GetBlob(context, stage->digest);
@@ -75,11 +80,33 @@ std::optional<admin::v1::StoredRequest> ReadRequest(const RpcDependencies& parts
   stored.set_key(std::string(found.record->key.Bytes()));
   stored.set_request(std::string(blob->blob.bytes()));
   stored.set_compile_micros(found.record->compile_micros);
+  stored.set_hits(found.usage.hits);
   return stored;
 }
 
+// Adds what is asked for of an artifact or of an entry of an own namespace, and returns its size.
+size_t AddFound(const RpcDependencies& parts, const CallContext& context,
+                const FoundArtifact& found, const admin::v1::ListRequestsRequest& asked,
+                admin::v1::ListRequestsResponse& response) {
+  if (!IsInTime(found, asked)) return 0;
+  if (IsUserCacheKey(found.record->key)) {
+    const bool is_jobs = asked.job().empty() || found.usage.job == asked.job() ||
+                         parts.job_keys->HasAsked(asked.job(), found.record->key);
+    auto entry = is_jobs ? OwnEntryOf(parts, context, *found.record) : std::nullopt;
+    if (!entry) return 0;
+    *response.add_own_entries() = *std::move(entry);
+    return response.own_entries().rbegin()->ByteSizeLong();
+  }
+  if (asked.only_own_entries() || !IsAskedFor(parts, found, asked)) return 0;
+  auto stored = ReadRequest(parts, context, found);
+  if (!stored) return 0;
+  *response.add_requests() = *std::move(stored);
+  return response.requests().rbegin()->request().size();
+}
+
 bool IsFull(const admin::v1::ListRequestsResponse& response, size_t bytes) {
-  return static_cast<size_t>(response.requests_size()) == limits::kRequestPageMax ||
+  return static_cast<size_t>(response.requests_size() + response.own_entries_size()) ==
+             limits::kRequestPageMax ||
          bytes >= limits::kRequestPageBytes;
 }
 
@@ -100,10 +127,7 @@ absl::Status ListRequests(const RpcDependencies& parts, const CallContext& conte
     KILN_ASSIGN_OR_RETURN(const auto page, parts.index.Scan(context, after, limits::kListPageMax));
     for (const FoundArtifact& found : page) {
       after = found.record->key;
-      auto stored = ReadRequest(parts, context, found, request);
-      if (!stored) continue;
-      bytes += stored->request().size();
-      *response.add_requests() = *std::move(stored);
+      bytes += AddFound(parts, context, found, request, response);
       if (!IsFull(response, bytes)) continue;
       response.set_next(std::string(after->Bytes()));
       return absl::OkStatus();

@@ -47,11 +47,27 @@ void ToProto(std::vector<UserCacheFile> files, v1::OwnEntry& out) {
 }
 
 // Whose entries a call is about.
-CallContext ContextOf(const RpcDependencies& parts, const CallContext& context, bool tunings) {
+template <class Request>
+CallContext ContextOf(const RpcDependencies& parts, const CallContext& context,
+                      const Request& request) {
   CallContext of_owner = context;
-  const bool is_shared = tunings && parts.tuning_users.contains(context.principal.uid);
+  const bool is_shared = request.tunings() && parts.tuning_users.contains(context.principal.uid);
   if (is_shared) of_owner.principal.uid = kTuningsUid;
+  of_owner.job = request.job();
   return of_owner;
+}
+
+// The job has the entry, and the artifacts that its files are outputs of.
+void NoteFound(const RpcDependencies& parts, const CallContext& context, uid_t owner,
+               const v1::GetOwnRequest& request, std::string_view key,
+               const std::vector<UserCacheFile>& files) {
+  const auto note = [&](const Digest& id) {
+    parts.job_keys->Note(context.principal.uid, request.job(), id, /*has_source=*/false);
+  };
+  note(UserCacheKey(owner, key));
+  for (const UserCacheFile& file : files) {
+    if (file.output) note(file.output->artifact);
+  }
 }
 
 uint64_t CostOf(const v1::PutOwnRequest& request) {
@@ -73,7 +89,7 @@ absl::Status GetEntries(const RpcDependencies& parts, const CallContext& context
   KILN_RETURN_IF_ERROR(CheckIsOneUser(parts.shared_uid, context.principal));
   KILN_RETURN_IF_ERROR(
       CheckCount("keys", request.keys_size(), limits::kUserCacheEntriesPerCallMax));
-  const CallContext of_owner = ContextOf(parts, context, request.tunings());
+  const CallContext of_owner = ContextOf(parts, context, request);
   uint64_t bytes = 0;
   for (int i = 0; i < request.keys_size(); ++i) {
     // The first always finds room: an entry is smaller than that.
@@ -86,6 +102,7 @@ absl::Status GetEntries(const RpcDependencies& parts, const CallContext& context
     if (absl::IsNotFound(files.status())) continue;
     if (!files.ok()) return Annotate(files.status(), fmt::format("keys[{}]", i));
     bytes += ContentBytes(*files);
+    NoteFound(parts, context, of_owner.principal.uid, request, request.keys(i), *files);
     v1::OwnEntry& entry = *response.add_entries();
     entry.set_key(request.keys(i));
     ToProto(*std::move(files), entry);
@@ -100,16 +117,39 @@ absl::Status PutEntries(const RpcDependencies& parts, const CallContext& context
   KILN_RETURN_IF_ERROR(
       CheckCount("entries", request.entries_size(), limits::kUserCacheEntriesPerCallMax));
   KILN_RETURN_IF_ERROR(parts.user_rate_limit.Spend(context.principal.uid, CostOf(request)));
-  const CallContext of_owner = ContextOf(parts, context, request.tunings());
+  const CallContext of_owner = ContextOf(parts, context, request);
   for (int i = 0; i < request.entries_size(); ++i) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
     const absl::Status status = PutOwnEntry(parts.own, of_owner, request.entries(i));
     if (!status.ok()) return Annotate(status, fmt::format("entries[{}]", i));
+    parts.job_keys->Note(context.principal.uid, request.job(),
+                         UserCacheKey(of_owner.principal.uid, request.entries(i).key()),
+                         /*has_source=*/false);
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+std::optional<v1::OwnEntry> OwnEntryOf(const RpcDependencies& parts, const CallContext& context,
+                                       const ArtifactRecord& stored) {
+  const auto record = DecodeUserCacheRecord(stored.document);
+  if (!record.ok()) return std::nullopt;
+  CallContext of_owner = context;
+  of_owner.principal.uid = record->uid;
+  const bool is_shared =
+      record->uid == kTuningsUid && parts.tuning_users.contains(context.principal.uid);
+  if (record->uid != context.principal.uid && !is_shared) return std::nullopt;
+  auto files = parts.own.Get(of_owner, record->key);
+  if (!files.ok()) return std::nullopt;
+  v1::OwnEntry entry;
+  entry.set_key(record->key);
+  ToProto(*std::move(files), entry);
+  for (v1::OwnFile& file : *entry.mutable_files()) {
+    if (file.has_output()) file.clear_content();
+  }
+  return entry;
+}
 
 void GetOwn(const RpcDependencies& parts, const CallContext& context,
             const v1::GetOwnRequest& request, v1::GetOwnResponse& response, Answered answered) {

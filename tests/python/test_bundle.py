@@ -317,6 +317,19 @@ def test_ctrl_c_leaves_no_part_of_a_bundle_or_manifest(daemon, bundle, key, othe
         assert importing.returncode == -signal.SIGINT and os.listdir(tmp_path / "imported") == []
 
 
+@pytest.mark.slow
+def test_an_export_whose_daemon_dies_fails_and_leaves_nothing(key, other_daemon, tmp_path):
+    (tmp_path / "exported").mkdir()
+    with other_daemon as other:
+        large_kernels(other, 30)
+        exporting = other.start_kiln("export", "--all", "--sign-with", key, "-o", tmp_path / "exported" / "x.bundle")
+        while exporting.poll() is None and not has_open(exporting, tmp_path / "exported"):
+            pass
+        other.kill()
+        _, error = exporting.communicate(timeout=60)
+    assert exporting.returncode == 2 and "kilnd" in error and os.listdir(tmp_path / "exported") == [], error
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, as root alone may")
 def test_a_full_disk_leaves_no_part_of_a_bundle_or_manifest(recorded, daemon, bundle, key, other_daemon, tmp_path):  # noqa: F811
     """The disk is in a mount namespace of the command's own, and gone with it."""

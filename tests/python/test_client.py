@@ -535,10 +535,10 @@ def test_the_plug_in_keeps_nothing_until_the_daemon_takes_it_again(monkeypatch):
 
     class Refusing:
 
-        def put_own(self, entries, timeout, tunings):
+        def put_own(self, entries, timeout, tunings, job):
             raise kiln.ResourceExhaustedError("too fast", retry_after_s=2.5)
 
-        def get_own(self, keys, timeout, tunings=False):
+        def get_own(self, keys, timeout, tunings=False, job=""):
             return {}
 
     plugin = service.Service(Settings())

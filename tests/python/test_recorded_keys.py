@@ -10,6 +10,7 @@ import pytest
 import stand_in_libcuda
 from job import Job, build, building, make_counting_compiler
 from places import KERNELS as SOURCES, ROOT
+from test_bundle import make_key, trust
 from test_manifest import KERNELS, PROGRAM, PYTHON, kiln, objects, recorded  # noqa: F401
 
 TUNED_JOB = ROOT / "tests" / "testing" / "jobs" / "tuned_job.py"
@@ -95,6 +96,41 @@ def test_what_a_recorded_tuning_measured_is_not_measured_on_a_warmed_node(daemon
         second = json.loads(again.stdout.splitlines()[-1])
     assert (first["measured"], second["measured"]) == (4, 0), (first, second)
     assert (second["best"], second["times"]) == (first["best"], first["times"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("carried", ["a manifest", "a bundle"])
+def test_a_daemon_knows_keys_and_tunings_of_a_job_that_nobody_recorded(daemon, kiln, tmp_path, carried):  # noqa: F811
+    """Of the job that had all compiled, and of the next one, which found all of it."""
+    usual = stand_in_libcuda.make(tmp_path / "driver")
+    path, bundle = tmp_path / "job.kiln", tmp_path / "job.bundle"
+
+    def run(root, name, mode="use"):
+        with Job(tmp_path, PYTHON, root, cache=f"kernels of {name}", KILN_JOB=name, KILN_MODE=mode) as job:
+            assert all("hash" in job.compile(kernel) for kernel in KERNELS)
+            found = job.report()["hits"]
+        (tmp_path / name).mkdir()
+        environment = Job(tmp_path, PYTHON, root, name, KILN_JOB=name, KILN_MODE=mode, **usual).environment
+        tuned = subprocess.run([PYTHON, "-B", TUNED_JOB, tmp_path, "nothing"], env=environment, capture_output=True, text=True, timeout=300, check=True)
+        return found, json.loads(tuned.stdout.splitlines()[-1])
+
+    first, second = (f"{name} with {carried}" for name in ("first", "second"))
+    assert (run(daemon.root, first)[1]["measured"], run(daemon.root, second)[1]["measured"]) == (4, 0)
+    for name in first, second:
+        (tmp_path / f"node of {name}").mkdir()
+        with daemon.beside(tmp_path / f"node of {name}") as other:
+            if carried == "a manifest":
+                assert daemon.kiln("record", "--job", name, "-o", path).code == 0
+            else:
+                key = make_key(tmp_path, "builder")
+                trust(other, key)
+                assert daemon.kiln("export", "--job", name, "-o", bundle, "--sign-with", key).code == 0
+                assert other.kiln("import", bundle, "-o", path).code == 0
+            assert other.kiln("warm", path).code == 0
+            found, told = run(other.root, f"{name}, on a warmed node", "require")
+            assert found == {"own": len(KERNELS)} and told["measured"] == 0, (name, found, told)
+        origin = objects(kiln("manifest", "show", path, "--json"))[-1]["manifest"]
+        assert (origin["job"], origin["versions"]["triton"]) == (name, "3.6.0"), origin
 
 
 @pytest.mark.slow

@@ -120,10 +120,10 @@ SLOW = """
 import time, kiln, kiln.triton
 from kiln._plugin import service, settings, launcher_cache
 class Slow:
-    def put_own(self, entries, timeout, tunings):
+    def put_own(self, entries, timeout, tunings, job):
         time.sleep(0.25)
         raise kiln.DeadlineExceededError("no answer in time")
-    def get_own(self, keys, timeout, tunings=False):
+    def get_own(self, keys, timeout, tunings=False, job=""):
         time.sleep(0.5)
         return {}
 own = service.service(settings.Settings())

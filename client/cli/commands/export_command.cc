@@ -8,11 +8,14 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/request_source.h"
+#include "client/cli/commands/stored_requests.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
 #include "client/cli/requests/bundle_writer.h"
+#include "client/cli/requests/manifest_origin.h"
+#include "client/cli/requests/manifest_writer.h"
 #include "client/cli/requests/own_entries.h"
 #include "client/rpc/admin_client.h"
 #include "client/rpc/client.h"
@@ -229,10 +232,30 @@ ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Co
   return is_whole ? kOk : kFailed;
 }
 
+// What was exported for a job as a manifest; of all artifacts, which are too many, the keys and
+// tunings alone.
+absl::Status AddStoredManifest(const ExportArguments& arguments, AdminClient& admin,
+                               BundleWriter& writer, Session& session) {
+  if (!arguments.targets.empty()) return absl::OkStatus();  // it would name other targets, too
+  KILN_ASSIGN_OR_RETURN(const auto manifest, ManifestWriter::Create(arguments.output));
+  admin::v1::ListRequestsRequest wanted;
+  wanted.set_job(arguments.job);
+  wanted.set_only_own_entries(arguments.all);
+  v1::ManifestOrigin origin;
+  origin.set_job(arguments.job);
+  KILN_RETURN_IF_ERROR(AddStoredRequests(admin, wanted, session, *manifest, origin));
+  if (manifest->requests() + manifest->own_entries() == 0) return absl::OkStatus();
+  AddWriter(origin);
+  AddDevices("/proc/driver/nvidia", origin);
+  KILN_ASSIGN_OR_RETURN(const std::string path, manifest->FinishUnnamed(origin));
+  return writer.AddManifest(path);
+}
+
 // The manifest has keys that decide what jobs are given, and whoever imports it passes them on as
 // trusted.
-absl::Status AddManifest(const ExportArguments& arguments, BundleWriter& writer, Session& session) {
-  if (arguments.files.empty()) return absl::OkStatus();
+absl::Status AddManifest(const ExportArguments& arguments, AdminClient& admin, BundleWriter& writer,
+                         Session& session) {
+  if (arguments.files.empty()) return AddStoredManifest(arguments, admin, writer, session);
   const std::string& path = arguments.files.front();
   const bool is_one_file = arguments.files.size() == 1 && path != "-";
   const auto trusted = is_one_file ? TrustedFile::Open(path) : std::nullopt;
@@ -274,7 +297,7 @@ absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& se
   KILN_ASSIGN_OR_RETURN(const Counts counts,
                         Exporter(*admin, std::move(wanted), *writer, session).Run());
   if (writer->artifacts() == 0) session.TellOtherVersion(*admin);
-  KILN_RETURN_IF_ERROR(CannotRun(AddManifest(arguments, *writer, session)));
+  KILN_RETURN_IF_ERROR(CannotRun(AddManifest(arguments, *admin, *writer, session)));
   KILN_RETURN_IF_ERROR(CannotRun(writer->Finish()));
   return Report(arguments, chosen, counts, *writer, session);
 }

@@ -14,6 +14,7 @@
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/stored_requests.h"
 #include "client/cli/output/format.h"
+#include "client/cli/requests/manifest_origin.h"
 #include "client/cli/requests/manifest_writer.h"
 #include "client/cli/requests/own_entries.h"
 #include "client/cli/requests/request_file.h"
@@ -108,19 +109,12 @@ absl::StatusOr<int> RunJob(std::vector<std::string> command, std::vector<std::st
   return WIFSIGNALED(status) ? kSignalExit + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-std::string HostName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 absl::StatusOr<uint64_t> Finish(ManifestWriter& writer, v1::ManifestOrigin origin,
                                 const RecordArguments& arguments) {
   if (!arguments.job.empty()) origin.set_job(arguments.job);
   if (!arguments.model.empty()) origin.set_model(arguments.model);
   for (const std::string& word : arguments.command) origin.add_command(word);
-  origin.set_host(HostName());
-  origin.set_created_unix_ms(SystemClock().UnixMillis());
-  (*origin.mutable_versions())["kiln"] = KILN_VERSION;
+  AddWriter(origin);
   KILN_RETURN_IF_ERROR(writer.Finish(origin));
   return writer.requests();
 }
@@ -157,13 +151,16 @@ absl::StatusOr<ExitCode> RecordStored(const RecordArguments& arguments, Session&
     const auto age_ms = static_cast<int64_t>(1000 * *arguments.since_seconds);
     wanted.set_since_unix_ms(SystemClock().UnixMillis() - age_ms);
   }
-  KILN_RETURN_IF_ERROR(AddStoredRequests(*admin, wanted, session, *writer));
+  v1::ManifestOrigin origin;
+  KILN_RETURN_IF_ERROR(AddStoredRequests(*admin, wanted, session, *writer, origin));
   if (writer->requests() == 0) {
     session.console().err << "kiln record: the daemon has nothing of it, so nothing is written\n"
                              "  try: kiln stats --jobs lists the jobs\n";
     return kFailed;
   }
-  KILN_ASSIGN_OR_RETURN(const uint64_t packed, CannotRun(Finish(*writer, {}, arguments)));
+  AddDevices("/proc/driver/nvidia", origin);
+  KILN_ASSIGN_OR_RETURN(const uint64_t packed,
+                        CannotRun(Finish(*writer, std::move(origin), arguments)));
   session.console().err << fmt::format("kiln record: {} in {}\n", FormatCount(packed, "kernel"),
                                        arguments.output);
   return kOk;
@@ -190,6 +187,9 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
   const UniqueFd writable(::open(recording.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!writable) return CannotRun(About("cannot write", ErrnoStatus(errno, recording)));
 
+  // The plug-in makes it in a process that cannot write to the recording.
+  const std::string incomplete = recording + ".incomplete";
+  ::unlink(incomplete.c_str());
   const absl::StatusOr<int> code =
       RunJob(arguments.command, Environment(recording, arguments.job, session.root()));
   if (!code.ok()) {
@@ -198,6 +198,10 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
   }
   const absl::StatusOr<uint64_t> packed = Pack(recording, arguments, session);
   Console& console = session.console();
+  if (::unlink(incomplete.c_str()) == 0) {
+    console.err << "kiln record: it is not whole: a process of the job could not write what it "
+                   "asked for, and has logged why\n";
+  }
   if (packed.ok()) {
     ::unlink(recording.c_str());
     console.err << fmt::format("kiln record: {} in {}\n", FormatCount(*packed, "kernel"),

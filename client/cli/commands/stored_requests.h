@@ -7,10 +7,12 @@
 
 namespace kiln::cli {
 
-// Adds those that are wanted to a manifest, a page at a time. Says on the console which cannot be
-// read, and leaves them out.
+// Adds those that are wanted to a manifest, a page at a time, with the keys that the caller's jobs
+// looked them up by and their tunings; to `origin` the versions of the toolchains. Says on the
+// console which cannot be read, and leaves them out.
 [[nodiscard]] absl::Status AddStoredRequests(AdminClient& admin,
                                              admin::v1::ListRequestsRequest wanted,
-                                             Session& session, ManifestWriter& writer);
+                                             Session& session, ManifestWriter& writer,
+                                             v1::ManifestOrigin& origin);
 
 }  // namespace kiln::cli

@@ -7,6 +7,7 @@
 
 #include "client/cli/commands/warmth.h"
 #include "client/cli/requests/manifest_reader.h"
+#include "client/cli/requests/own_entries.h"
 #include "storage/base/digest.h"
 #include "storage/base/limits.h"
 #include "storage/base/unique_fd.h"
@@ -56,7 +57,7 @@ std::optional<std::string> WarmMarker::NameOf(const WarmthQuestion& question,
   for (const std::string& path : question.files) {
     if (!ManifestReader::IsManifest(path) || !AddFile(path, digest)) return std::nullopt;
   }
-  return "kiln warmed requests " + std::string(digest.Finish().Bytes());
+  return fmt::format("{}requests {}", kWarmMarkerBegin, digest.Finish().Bytes());
 }
 
 std::optional<WarmMarker::Found> WarmMarker::Find(const CallOptions& call) const {

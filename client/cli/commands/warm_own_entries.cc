@@ -70,7 +70,7 @@ class OwnEntryPutter {
 // Says that all of a set of entries were put. No plug-in asks for such a key.
 v1::OwnEntry MarkerOf(const Digest& keys) {
   v1::OwnEntry marker;
-  marker.set_key("kiln warmed " + std::string(keys.Bytes()));
+  marker.set_key(fmt::format("{}{}", kWarmMarkerBegin, keys.Bytes()));
   v1::OwnFile& file = *marker.add_files();
   file.set_name("warmed");
   file.set_content("1");

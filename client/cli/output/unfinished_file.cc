@@ -54,8 +54,8 @@ absl::Status UnfinishedFile::Sync() {
 
 absl::Status UnfinishedFile::Finish() {
   const auto link = [this](const std::string& name) {
-    const std::string self = fmt::format("/proc/self/fd/{}", file_.get());
-    return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    return ::linkat(AT_FDCWD, unfinished_path().c_str(), AT_FDCWD, name.c_str(),
+                    AT_SYMLINK_FOLLOW) == 0;
   };
   if (!has_other_name_) {
     if (link(path_)) return absl::OkStatus();

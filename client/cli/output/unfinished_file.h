@@ -1,6 +1,7 @@
 // A file that appears whole under its name, or not at all.
 #pragma once
 
+#include <fmt/format.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -31,6 +32,8 @@ class UnfinishedFile {
   [[nodiscard]] absl::Status Finish();
 
   uint64_t bytes() const { return bytes_; }  // written so far
+  // By which what was written so far is read, as long as this is there.
+  std::string unfinished_path() const { return fmt::format("/proc/self/fd/{}", file_.get()); }
 
  private:
   explicit UnfinishedFile(std::string path);

@@ -78,6 +78,17 @@ absl::Status ManifestWriter::AddOwn(const v1::OwnEntry& entry) {
 }
 
 absl::Status ManifestWriter::Finish(const v1::ManifestOrigin& origin) {
+  KILN_RETURN_IF_ERROR(WriteEnd(origin));
+  KILN_RETURN_IF_ERROR(file_->Sync());
+  return file_->Finish();
+}
+
+absl::StatusOr<std::string> ManifestWriter::FinishUnnamed(const v1::ManifestOrigin& origin) {
+  KILN_RETURN_IF_ERROR(WriteEnd(origin));
+  return file_->unfinished_path();
+}
+
+absl::Status ManifestWriter::WriteEnd(const v1::ManifestOrigin& origin) {
   if (page_.requests_size() > 0) KILN_RETURN_IF_ERROR(WritePage());
   if (own_page_.entries_size() > 0) KILN_RETURN_IF_ERROR(WriteOwnPage());
   std::vector<Digest> digests;
@@ -89,9 +100,7 @@ absl::Status ManifestWriter::Finish(const v1::ManifestOrigin& origin) {
   KILN_ASSIGN_OR_RETURN(const std::string frame, CompressFrame(Serialized(index_)));
   const ManifestTrailer trailer{file_->bytes(), frame.size(), Digest::Of(frame)};
   KILN_RETURN_IF_ERROR(file_->Write(frame));
-  KILN_RETURN_IF_ERROR(file_->Write(trailer.Encode()));
-  KILN_RETURN_IF_ERROR(file_->Sync());
-  return file_->Finish();
+  return file_->Write(trailer.Encode());
 }
 
 absl::StatusOr<v1::ManifestPlace> ManifestWriter::WriteFrame(std::string_view content) {

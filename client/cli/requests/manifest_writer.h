@@ -31,8 +31,12 @@ class ManifestWriter {
   [[nodiscard]] absl::Status AddOwn(const v1::OwnEntry& entry);
   // REQUIRES: called once, as the last call.
   [[nodiscard]] absl::Status Finish(const v1::ManifestOrigin& origin);
+  // In place of Finish: the manifest never has its name. Returns a path by which it is read as long
+  // as the writer is there.
+  [[nodiscard]] absl::StatusOr<std::string> FinishUnnamed(const v1::ManifestOrigin& origin);
 
   uint64_t requests() const { return digests_.size(); }
+  uint64_t own_entries() const { return own_keys_.size(); }
   uint64_t sources() const { return sources_.size(); }
 
  private:
@@ -41,6 +45,7 @@ class ManifestWriter {
   absl::StatusOr<v1::ManifestPlace> WriteFrame(std::string_view content);
   absl::Status WritePage();
   absl::Status WriteOwnPage();
+  absl::Status WriteEnd(const v1::ManifestOrigin& origin);
 
   const std::unique_ptr<UnfinishedFile> file_;
   std::unordered_map<Digest, v1::ManifestPlace, DigestHash> sources_;

@@ -67,6 +67,8 @@ absl::Status ForEachOwnEntry(const std::string& path,
 // Keys as client/python/kiln/_plugin/own.py makes them.
 bool IsTuning(const v1::OwnEntry& entry) { return entry.key().starts_with("triton tuning "); }
 
+bool IsWarmMarker(const v1::OwnEntry& entry) { return entry.key().starts_with(kWarmMarkerBegin); }
+
 std::optional<TrustedFile> TrustedFile::Open(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};

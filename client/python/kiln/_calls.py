@@ -65,11 +65,12 @@ def nearest(request: CompileRequest) -> Calls[Optional[NearestArtifact]]:
     return _wire.nearest(answer)
 
 
-def own(keys: Sequence[bytes], tunings: bool = False) -> Calls[Dict[bytes, Dict[str, bytes]]]:
+def own(keys: Sequence[bytes], tunings: bool = False, job: str = "") -> Calls[Dict[bytes, Dict[str, bytes]]]:
     found: Dict[bytes, Dict[str, bytes]] = {}
     left = [_wire.raw(key, "a key in keys") for key in _validate.listed(keys, "keys")]
+    job = _validate.text(job, "job")
     while left:
-        answer = yield "GetOwn", pb.GetOwnRequest(keys=left[:_OWN_KEYS_MAX], tunings=tunings)
+        answer = yield "GetOwn", pb.GetOwnRequest(keys=left[:_OWN_KEYS_MAX], tunings=tunings, job=job)
         found.update(_wire.user_cache(answer))
         # What found no room in the answer is the end of what was asked for.
         answered = min(len(left), _OWN_KEYS_MAX) - len(answer.unanswered_keys)
@@ -79,8 +80,8 @@ def own(keys: Sequence[bytes], tunings: bool = False) -> Calls[Dict[bytes, Dict[
     return found
 
 
-def put_own(entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", tunings: bool = False) -> Calls[None]:
-    yield "PutOwn", _wire.put_own_message(entries, tunings)
+def put_own(entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", tunings: bool = False, job: str = "") -> Calls[None]:
+    yield "PutOwn", _wire.put_own_message(entries, tunings, job)
 
 
 def toolchains() -> Calls[List[Toolchain]]:

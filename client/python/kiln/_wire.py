@@ -137,9 +137,9 @@ def _set_value(message: Any, value: Any, what: str, depth: int = 0) -> None:
                                    "tuple of such")
 
 
-def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput]"], tunings: bool = False) -> Any:
+def put_own_message(entries: Mapping[bytes, "Mapping[str, bytes | ArtifactOutput]"], tunings: bool = False, job: str = "") -> Any:
     """The message of a PutOwn. InvalidArgumentError."""
-    message = kernel_service_pb2.PutOwnRequest(tunings=tunings)
+    message = kernel_service_pb2.PutOwnRequest(tunings=tunings, job=_validate.text(job, "job"))
     if not isinstance(entries, Mapping):
         raise _validate.mistaken("entries", entries, "a mapping such as {b'key': {'name': b'content'}}")
     for key, files in entries.items():

@@ -112,14 +112,15 @@ class AsyncClient:
         """As Client.fetch."""
         return await self._run(_calls.fetched(digest), deadline_of(timeout))
 
-    async def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None, tunings: bool = False) -> Dict[bytes, Dict[str, bytes]]:
+    async def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None, tunings: bool = False,
+                      job: str = "") -> Dict[bytes, Dict[str, bytes]]:
         """As Client.get_own."""
-        return await self._run(_calls.own(keys, tunings), deadline_of(timeout))
+        return await self._run(_calls.own(keys, tunings, job), deadline_of(timeout))
 
     async def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
-                      timeout: Optional[float] = None, tunings: bool = False) -> None:
+                      timeout: Optional[float] = None, tunings: bool = False, job: str = "") -> None:
         """As Client.put_own."""
-        await self._run(_calls.put_own(entries, tunings), deadline_of(timeout))
+        await self._run(_calls.put_own(entries, tunings, job), deadline_of(timeout))
 
     async def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
         """As Client.toolchains."""

@@ -121,20 +121,22 @@ class Client:
         """A blob by its SHA-256 (64 hex digits), checked against it. NotFoundError."""
         return self._run(_calls.fetched(digest), deadline_of(timeout))
 
-    def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None, tunings: bool = False) -> Dict[bytes, Dict[str, bytes]]:
+    def get_own(self, keys: Sequence[bytes], *, timeout: Optional[float] = None, tunings: bool = False,
+                job: str = "") -> Dict[bytes, Dict[str, bytes]]:
         """Entries of this user's own namespace: the files of each of these keys that is there, by name, in the order in which they
         were put. Only processes of the same uid read and write them. Each content has been checked against its digest. tunings: these are
-        times that were measured, which users whom the daemon's operator names (tunings.shared_by) have together."""
-        return self._run(_calls.own(keys, tunings), deadline_of(timeout))
+        times that were measured, which users whom the daemon's operator names (tunings.shared_by) have together. job: whose these are, for
+        `kiln record --job`."""
+        return self._run(_calls.own(keys, tunings, job), deadline_of(timeout))
 
     def put_own(self, entries: "Mapping[bytes, Mapping[str, Union[bytes, ArtifactOutput]]]", *,
-                timeout: Optional[float] = None, tunings: bool = False) -> None:
+                timeout: Optional[float] = None, tunings: bool = False, job: str = "") -> None:
         """Stores files under keys of this user's own namespace, each entry in place of what its key had: at most 256 entries of
         16 MiB each, and 17 MiB of them at once. A key (1 to 256 bytes) must name everything that decides what is under it: nobody checks. An ArtifactOutput
         stands for its content and takes no room; once that artifact is gone, the entry is, too. Entries are evicted like artifacts.
         NotFoundError: an artifact does not have such an output any more. ResourceExhaustedError with retry_after_s: this user's
         processes have put too much lately, and the attempts are used up."""
-        self._run(_calls.put_own(entries, tunings), deadline_of(timeout))
+        self._run(_calls.put_own(entries, tunings, job), deadline_of(timeout))
 
     def toolchains(self, *, timeout: Optional[float] = None) -> List[Toolchain]:
         """The toolchains that are there."""

@@ -16,9 +16,9 @@ TEST(JobKeysTest, AJobHasWhatItAskedForAndNoOtherUsersJobOfThatName) {
   keys.Note(kAda, "train", Key(1), true);
   keys.Note(kBob, "train", Key(2), true);
   keys.Note(kAda, "", Key(3), true);
-  EXPECT_TRUE(keys.HasSent(kAda, "train", Key(1)));
-  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(2)));
-  EXPECT_FALSE(keys.HasSent(kAda, "serve", Key(1)));
+  EXPECT_TRUE(keys.HasAsked(kAda, "train", Key(1)));
+  EXPECT_FALSE(keys.HasAsked(kAda, "train", Key(2)));
+  EXPECT_FALSE(keys.HasAsked(kAda, "serve", Key(1)));
   EXPECT_TRUE(keys.HasAsked("train", Key(1)) && keys.HasAsked("train", Key(2)));
   EXPECT_FALSE(keys.HasAsked("", Key(3)));
 }
@@ -27,10 +27,12 @@ TEST(JobKeysTest, WhoTellsOfAKeyHasNotSentItsSource) {
   JobKeys keys;
   keys.Note(kAda, "train", Key(1), false);
   EXPECT_TRUE(keys.HasAsked("train", Key(1)));
-  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(1)));
-  keys.Note(kAda, "train", Key(1), true);
-  keys.Note(kAda, "train", Key(1), false);
-  EXPECT_TRUE(keys.HasSent(kAda, "train", Key(1)));
+  EXPECT_FALSE(keys.HasSent(kAda, Key(1)));
+  keys.Note(kBob, "train", Key(1), true);
+  EXPECT_FALSE(keys.HasSent(kAda, Key(1)));
+  keys.Note(kAda, "serve", Key(1), true);
+  keys.Note(kAda, "serve", Key(1), false);
+  EXPECT_TRUE(keys.HasSent(kAda, Key(1)));
 }
 
 TEST(JobKeysTest, WhoHasTheMostLosesTheJobSeenLeastRecently) {
@@ -40,19 +42,19 @@ TEST(JobKeysTest, WhoHasTheMostLosesTheJobSeenLeastRecently) {
   for (int i = 0; i < 3; ++i) keys.Note(kAda, "second", Key(i), true);
   keys.Note(kAda, "first", Key(0), true);
   keys.Note(kBob, "bobs", Key(101), true);
-  EXPECT_TRUE(keys.HasSent(kBob, "bobs", Key(100)) && keys.HasSent(kBob, "bobs", Key(101)));
-  EXPECT_TRUE(keys.HasSent(kAda, "first", Key(1)));
-  EXPECT_FALSE(keys.HasSent(kAda, "second", Key(1)));
+  EXPECT_TRUE(keys.HasAsked(kBob, "bobs", Key(100)) && keys.HasAsked(kBob, "bobs", Key(101)));
+  EXPECT_TRUE(keys.HasAsked(kAda, "first", Key(1)));
+  EXPECT_FALSE(keys.HasAsked(kAda, "second", Key(1)));
 }
 
 TEST(JobKeysTest, AUsersOnlyJobTakesNoMoreAndGoesForOthers) {
   JobKeys keys(2);
   for (int i = 0; i < 3; ++i) keys.Note(kAda, "train", Key(i), true);
-  EXPECT_TRUE(keys.HasSent(kAda, "train", Key(0)) && keys.HasSent(kAda, "train", Key(1)));
-  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(2)));
+  EXPECT_TRUE(keys.HasAsked(kAda, "train", Key(0)) && keys.HasAsked(kAda, "train", Key(1)));
+  EXPECT_FALSE(keys.HasAsked(kAda, "train", Key(2)));
   keys.Note(kBob, "train", Key(3), true);
-  EXPECT_TRUE(keys.HasSent(kBob, "train", Key(3)));
-  EXPECT_FALSE(keys.HasSent(kAda, "train", Key(0)));
+  EXPECT_TRUE(keys.HasAsked(kBob, "train", Key(3)));
+  EXPECT_FALSE(keys.HasAsked(kAda, "train", Key(0)));
 }
 
 TEST(JobKeysTest, AUserHasFewJobsWithShortNames) {

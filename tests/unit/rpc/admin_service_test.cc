@@ -441,11 +441,12 @@ TEST_F(AdminServiceTest, AUserListsTheRequestsOfOwnJobsAndNoOthers) {
   EXPECT_EQ(listed(*own, since), Requests{y});
   // A job's own words for a key, which all can see, show no source of another user's.
   parts_.job_keys->Note(1000, "train", MakeJob("z")->key, /*has_source=*/false);
-  parts_.job_keys->Note(1000, "train", MakeJob("y")->key, /*has_source=*/false);
   EXPECT_EQ(listed(*own, of_job), Requests{x});
+  parts_.job_keys->Note(1000, "train", MakeJob("y")->key, /*has_source=*/false);
+  EXPECT_EQ(listed(*own, of_job), (Requests{x, y}));
   EXPECT_EQ(listed(*stub_, of_job), (Requests{x, y, z}));
-  parts_.job_keys->Note(1000, "train", MakeJob("z")->key, /*has_source=*/true);
-  EXPECT_EQ(listed(*own, of_job), (Requests{x, z}));
+  parts_.job_keys->Note(1000, "another", MakeJob("z")->key, /*has_source=*/true);
+  EXPECT_EQ(listed(*own, of_job), (Requests{x, y, z}));
 
   const auto shown = [&](const std::string& source) {
     admin::v1::GetRequestRequest request;
@@ -464,6 +465,87 @@ TEST_F(AdminServiceTest, AUserListsTheRequestsOfOwnJobsAndNoOthers) {
   admin::v1::ListRequestsResponse none;
   EXPECT_EQ(own->ListRequests(&context, of_another, &none).error_code(),
             grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(AdminServiceTest, AJobsOwnEntriesAreListedToTheirUserAlone) {
+  parts_.tuning_users = {1000, 1001};
+  const std::string artifact = Store("x");
+  const auto stages = MakeArtifactOf(*MakeJob("x"))->stages;
+  const auto kernels = [this](uid_t uid) {
+    return v1::KernelService::NewStub(Connect({uid, false}));
+  };
+  const auto put = [&](uid_t uid, const std::string& key, const std::string& job, bool tunings) {
+    v1::PutOwnRequest request;
+    request.set_job(job);
+    request.set_tunings(tunings);
+    v1::OwnEntry& entry = *request.add_entries();
+    entry.set_key(key);
+    v1::OwnFile& file = *entry.add_files();
+    file.set_name("sent");
+    file.set_content("content of " + key);
+    v1::OwnFile& output = *entry.add_files();
+    output.set_name("output");
+    output.set_digest(std::string(stages.back().blob.digest().Bytes()));
+    output.mutable_output()->set_key(artifact);
+    output.mutable_output()->set_stage(stages.back().stage);
+    v1::PutOwnResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = kernels(uid)->PutOwn(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  };
+  const auto listed = [](auto& stub, const std::string& job) {
+    admin::v1::ListRequestsRequest request;
+    request.set_job(job);
+    request.set_only_own_entries(true);
+    grpc::ClientContext context;
+    admin::v1::ListRequestsResponse response;
+    EXPECT_TRUE(stub.ListRequests(&context, request, &response).ok());
+    EXPECT_TRUE(response.requests().empty());
+    std::set<std::string> keys;
+    for (const v1::OwnEntry& entry : response.own_entries()) {
+      keys.insert(entry.key());
+      EXPECT_EQ(entry.files(0).content(), "content of " + entry.key());
+      EXPECT_EQ(entry.files(1).content(), "");
+      EXPECT_TRUE(entry.files(1).has_output());
+    }
+    return keys;
+  };
+  using Keys = std::set<std::string>;
+  const auto own = [this](uid_t uid) {
+    return admin::v1::OwnService::NewStub(Connect({uid, false}));
+  };
+  put(1000, "a", "train", false);
+  put(1000, "b", "serve", false);
+  put(1001, "c", "train", false);
+  put(1001, "times", "train", true);
+  EXPECT_EQ(listed(*own(1000), "train"), (Keys{"a", "times"}));
+  EXPECT_EQ(listed(*own(1000), ""), (Keys{"a", "b", "times"}));
+  EXPECT_EQ(listed(*own(1001), "train"), (Keys{"c", "times"}));
+  EXPECT_EQ(listed(*own(1002), "train"), Keys{});
+  EXPECT_EQ(listed(*stub_, "train"), Keys{});  // of root, who put none
+
+  // What a job found is its own as well: by a call, or in the hot directory.
+  v1::GetOwnRequest get;
+  get.set_job("train");
+  get.add_keys("b");
+  v1::GetOwnResponse got;
+  grpc::ClientContext get_context;
+  ASSERT_TRUE(kernels(1000)->GetOwn(&get_context, get, &got).ok());
+  EXPECT_EQ(listed(*own(1000), "train"), (Keys{"a", "b", "times"}));
+  EXPECT_TRUE(parts_.job_keys->HasAsked("train", *Digest::FromBytes(artifact)));
+  const Digest id = UserCacheKey(1000, "a");
+  published_.insert(id);
+  v1::NoteUsesRequest told;
+  told.add_keys(std::string(id.Bytes()));
+  told.add_hits()->set_job("found");
+  v1::NoteUsesResponse noted;
+  grpc::ClientContext told_context;
+  ASSERT_TRUE(kernels(1000)->NoteUses(&told_context, told, &noted).ok());
+  EXPECT_EQ(listed(*own(1000), "found"), Keys{"a"});
+  // Another user's word shows nothing of it.
+  grpc::ClientContext another_context;
+  ASSERT_TRUE(kernels(1001)->NoteUses(&another_context, told, &noted).ok());
+  EXPECT_EQ(listed(*own(1001), "found"), Keys{});
 }
 
 TEST_F(AdminServiceTest, BoundsConcurrentListsOfUsers) {

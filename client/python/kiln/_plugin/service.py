@@ -194,7 +194,7 @@ class Service:
         missing = [key for key, files in found.items() if not files]
         if missing:
             try:
-                found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S, tunings=tunings)))
+                found.update(self._on_own("get", lambda client: client.get_own(missing, timeout=_OWN_TIMEOUT_S, tunings=tunings, job=self._settings.job)))
             except Declined:
                 if len(missing) == len(found):
                     raise
@@ -208,7 +208,7 @@ class Service:
         """Stores files under that key. Declined if the daemon does not answer now. tunings: as of a client."""
         started = time.monotonic()
         try:
-            self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S, tunings=tunings))
+            self._on_own("put", lambda client: client.put_own({key: files}, timeout=_OWN_TIMEOUT_S, tunings=tunings, job=self._settings.job))
         finally:
             counters().add(time.monotonic() - started)
 
