@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kiln.artifact import ArtifactOutput
 
 _LOCK_SECONDS_MAX = 5.0
+_INCOMPLETE = ".incomplete"  # behind the path: a file that tells `kiln record` of a failure
 _NVIDIA = "/proc/driver/nvidia"
 _VERSION = re.compile(r"Kernel Module.*?\s([0-9]+(?:\.[0-9]+)+)\s")
 _MODEL = re.compile(r"^Model:\s*(.*\S)", re.M)
@@ -53,7 +54,7 @@ class Manifest:
         self._waiting: List[bytes] = []
 
     def add(self, recording: Recording) -> None:
-        """Logs the first failure to write, and records nothing after it. The job goes on."""
+        """Logs the first failure to write, leaves a mark for `kiln record`, and records nothing after it. The job goes on."""
         self._add(manifest_line(recording), hashlib.sha256(manifest_line(Recording(recording.request))).digest())
 
     def add_own(self, key: bytes, files: "Mapping[str, Union[bytes, ArtifactOutput]]") -> None:
@@ -86,6 +87,8 @@ class Manifest:
             self._has_failed = True
             self._waiting.clear()
             LOG.warning("kiln: recording to %s stopped: %s", self._path, error.strerror or error)
+            with suppressed(OSError):  # an empty file, for which a full disk has room, mostly
+                os.close(os.open(self._path + _INCOMPLETE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         else:
             self._waiting.pop(0)
 
