@@ -364,6 +364,7 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
     const size_t end = std::min(answered + limits::kUserCacheEntriesPerCallMax, keys.size());
     v1::GetOwnRequest request;
     request.set_tunings(kind == OwnEntries::kTunings);
+    request.set_job(core().job);
     for (size_t i = answered; i < end; ++i) request.add_keys(keys[i]);
     KILN_ASSIGN_OR_RETURN(v1::GetOwnResponse response,
                           core().Call(&KernelStub::PrepareAsyncGetOwn, request, options));
@@ -386,6 +387,7 @@ absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const Call
                             OwnEntries kind) {
   v1::PutOwnRequest request;
   request.set_tunings(kind == OwnEntries::kTunings);
+  request.set_job(core().job);
   request.mutable_entries()->Assign(entries.begin(), entries.end());
   KILN_RETURN_IF_ERROR(CheckSize(request));
   return core().Call(&KernelStub::PrepareAsyncPutOwn, request, options).status();
