@@ -51,6 +51,7 @@ absl::StatusOr<std::string> Salt() {
 
 const StageReference* FindOutput(const ArtifactRecord& record, const ArtifactOutput& output,
                                  const Digest& digest) {
+  if (output.stage == kRequestStage) return nullptr;  // no output of a compiler
   const auto stage =
       std::find_if(record.stages.begin(), record.stages.end(), [&](const StageReference& each) {
         return each.stage == output.stage && each.digest == digest;
@@ -113,36 +114,42 @@ absl::StatusOr<std::vector<UserCacheFile>> UserCache::Get(const CallContext& con
     LogWarning("a user cache entry does not match its key", {{"key", id.Hex()}});
     return NoEntry();
   }
-  auto files = ReadFiles(context, *found->record, *record);
-  if (absl::IsDataLoss(files.status())) return NoEntry();
-  if (files.ok()) quota_.Touch(id);
+  auto files = ReadContents(context, *found->record);
+  const absl::Status status = files.ok() ? AddOutputs(context, *files) : files.status();
+  if (absl::IsDataLoss(status)) return NoEntry();
+  KILN_RETURN_IF_ERROR(status);
+  quota_.Touch(id);
   return files;
 }
 
-absl::StatusOr<std::vector<UserCacheFile>> UserCache::ReadFiles(const CallContext& context,
-                                                                const ArtifactRecord& stored,
-                                                                const UserCacheRecord& record) {
+absl::StatusOr<std::vector<UserCacheFile>> UserCache::ReadContents(const CallContext& context,
+                                                                   const ArtifactRecord& stored) {
+  KILN_ASSIGN_OR_RETURN(const UserCacheRecord record, DecodeUserCacheRecord(stored.document));
   Blob pack;
   if (!stored.stages.empty()) {
     KILN_ASSIGN_OR_RETURN(FoundBlob found, blobs_.GetBlob(context, stored.stages.front().digest));
     pack = std::move(found.blob);
   }
   std::string_view rest = pack.bytes().substr(std::min(kUserCacheSaltBytes, pack.size_bytes()));
-  Outputs outputs(context, index_, blobs_);
   std::vector<UserCacheFile> files;
   for (const UserCacheRecord::File& each : record.files) {
-    UserCacheFile file{each.name, "", each.output, each.digest};
-    if (each.output) {
-      KILN_ASSIGN_OR_RETURN(const Blob blob, outputs.Read(*each.output, each.digest));
-      file.content = std::string(blob.bytes());
-    } else {
-      if (each.size_bytes > rest.size()) return DataLoss("an entry's contents are too short");
-      file.content = std::string(rest.substr(0, each.size_bytes));
-      rest.remove_prefix(each.size_bytes);
-    }
-    files.push_back(std::move(file));
+    files.push_back({each.name, "", each.output, each.digest});
+    if (each.output) continue;
+    if (each.size_bytes > rest.size()) return DataLoss("an entry's contents are too short");
+    files.back().content = std::string(rest.substr(0, each.size_bytes));
+    rest.remove_prefix(each.size_bytes);
   }
   return files;
+}
+
+absl::Status UserCache::AddOutputs(const CallContext& context, std::vector<UserCacheFile>& files) {
+  Outputs outputs(context, index_, blobs_);
+  for (UserCacheFile& file : files) {
+    if (!file.output) continue;
+    KILN_ASSIGN_OR_RETURN(const Blob blob, outputs.Read(*file.output, file.digest));
+    file.content = std::string(blob.bytes());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status UserCache::Put(const CallContext& context, std::string_view key,

@@ -44,6 +44,11 @@ class UserCache {
   // a key that is empty or too long. Counts as a use of the entry and of its artifacts.
   absl::StatusOr<std::vector<UserCacheFile>> Get(const CallContext& context, std::string_view key);
 
+  // The entry of a record that was read already, without the contents of outputs. DATA_LOSS. Counts
+  // as no use.
+  absl::StatusOr<std::vector<UserCacheFile>> ReadContents(const CallContext& context,
+                                                          const ArtifactRecord& stored);
+
   // Counts a use of an entry that its user has read elsewhere. `id` is its key in the index.
   void NoteUse(const Digest& id) { quota_.Touch(id); }
 
@@ -54,9 +59,7 @@ class UserCache {
                    std::vector<UserCacheFile> files);
 
  private:
-  absl::StatusOr<std::vector<UserCacheFile>> ReadFiles(const CallContext& context,
-                                                       const ArtifactRecord& stored,
-                                                       const UserCacheRecord& record);
+  absl::Status AddOutputs(const CallContext& context, std::vector<UserCacheFile>& files);
   absl::StatusOr<UserCacheRecord> Describe(const CallContext& context, std::string_view key,
                                            const std::vector<UserCacheFile>& files);
   bool IsStored(const CallContext& context, const Digest& key, const std::string& document);

@@ -35,7 +35,9 @@ absl::Status LookUp(const RpcDependencies& parts, const CallContext& context,
   out.set_found(true);
   out.set_tier(ToProto(found->tier));
   DescribeTo(*document, out);
-  for (const StageReference& stage : found->record->stages) ToProto(stage, *out.add_stages());
+  for (const StageReference& stage : found->record->stages) {
+    if (stage.stage != kRequestStage) ToProto(stage, *out.add_stages());
+  }
   return absl::OkStatus();
 }
 

@@ -42,8 +42,8 @@ absl::StatusOr<Contents> Encode(const ArtifactRecord& record, std::span<const Bl
   if (binary == nullptr) return InvalidArgument("the artifact's binary is not among its blobs");
   std::vector<NamedBlob> stages;
   for (const StageReference& stage : record.stages) {
-    const auto blob = std::ranges::find(blobs, stage.digest, &Blob::digest);
     if (stage.stage == kRequestStage) continue;
+    const auto blob = std::ranges::find(blobs, stage.digest, &Blob::digest);
     if (blob != blobs.end()) stages.push_back({stage.stage, *blob});
   }
   const std::span<const NamedBlob> last = std::span(stages).last(1);
