@@ -88,21 +88,23 @@ TEST_P(ArtifactIndexConformance, TwoStagesMayShareTheirContent) {
 TEST_P(ArtifactIndexConformance, GettingCountsAsAUse) {
   const MadeArtifact made = MakeArtifact("used");
   Put(made);
+  clock().Advance(std::chrono::seconds(5));
   ASSERT_TRUE(index().Get(context_, made.record.key).ok());
   ASSERT_TRUE(index().Get(context_, made.record.key).ok());
   ASSERT_TRUE(index().Get(context_, made.record.key).ok());
   EXPECT_EQ(ScanAll().at(0).usage.hits, 3u);
-  EXPECT_EQ(ScanAll().at(0).usage.last_use_unix_ms, FakeClock::kStartUnixMillis);
+  EXPECT_EQ(ScanAll().at(0).usage.last_use_unix_ms, FakeClock::kStartUnixMillis + 5000);
 }
 
-TEST_P(ArtifactIndexConformance, WhatAWarmFindsIsInUseButNoUse) {
+TEST_P(ArtifactIndexConformance, AWarmsHitRenewsTheLastUseAndIsNotCounted) {
   const MadeArtifact made = MakeArtifact("warmed");
   Put(made);
   CallContext warm;
   warm.priority = Priority::kWarm;
+  clock().Advance(std::chrono::seconds(5));
   ASSERT_TRUE(index().Get(warm, made.record.key).ok());
   EXPECT_EQ(ScanAll().at(0).usage.hits, 0u);
-  EXPECT_EQ(ScanAll().at(0).usage.last_use_unix_ms, FakeClock::kStartUnixMillis);
+  EXPECT_EQ(ScanAll().at(0).usage.last_use_unix_ms, FakeClock::kStartUnixMillis + 5000);
 }
 
 TEST_P(ArtifactIndexConformance, ScanningIsNotAUse) {

@@ -35,6 +35,7 @@ class StoreConformance : public testing::TestWithParam<StoreKind> {
  protected:
   StoreConformance() { GetParam().build(subject_); }
 
+  FakeClock& clock() { return subject_.clock; }
   Store& store() { return *subject_.store; }
   BlobStore& blobs() { return subject_.store->blobs(); }
   ArtifactIndex& index() { return subject_.store->index(); }
