@@ -36,7 +36,7 @@ void NoteUses(const RpcDependencies& parts, const CallContext& context,
 
 // An entry of the caller's own namespace, or of the tunings that the caller shares; without the
 // contents that are outputs of artifacts. Nothing for another's record, or a damaged one. Counts as
-// a use. Blocks.
+// no use. Blocks.
 std::optional<v1::OwnEntry> OwnEntryOf(const RpcDependencies& parts, const CallContext& context,
                                        const ArtifactRecord& stored);
 

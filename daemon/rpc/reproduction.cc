@@ -90,8 +90,9 @@ size_t AddFound(const RpcDependencies& parts, const CallContext& context,
                 admin::v1::ListRequestsResponse& response) {
   if (!IsInTime(found, asked)) return 0;
   if (IsUserCacheKey(found.record->key)) {
-    const bool is_jobs = asked.job().empty() || found.usage.job == asked.job() ||
-                         parts.job_keys->HasAsked(asked.job(), found.record->key);
+    const bool is_jobs =
+        asked.job().empty() || found.usage.job == asked.job() ||
+        parts.job_keys->HasAsked(context.principal.uid, asked.job(), found.record->key);
     auto entry = is_jobs ? OwnEntryOf(parts, context, *found.record) : std::nullopt;
     if (!entry) return 0;
     *response.add_own_entries() = *std::move(entry);
@@ -123,9 +124,9 @@ absl::Status ListRequests(const RpcDependencies& parts, const CallContext& conte
   }
   size_t bytes = 0;
   for (size_t seen = 0; seen < limits::kListScanMax; seen += limits::kListPageMax) {
-    KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
     KILN_ASSIGN_OR_RETURN(const auto page, parts.index.Scan(context, after, limits::kListPageMax));
     for (const FoundArtifact& found : page) {
+      KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
       after = found.record->key;
       bytes += AddFound(parts, context, found, request, response);
       if (!IsFull(response, bytes)) continue;

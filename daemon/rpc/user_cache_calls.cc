@@ -135,19 +135,14 @@ std::optional<v1::OwnEntry> OwnEntryOf(const RpcDependencies& parts, const CallC
                                        const ArtifactRecord& stored) {
   const auto record = DecodeUserCacheRecord(stored.document);
   if (!record.ok()) return std::nullopt;
-  CallContext of_owner = context;
-  of_owner.principal.uid = record->uid;
   const bool is_shared =
       record->uid == kTuningsUid && parts.tuning_users.contains(context.principal.uid);
   if (record->uid != context.principal.uid && !is_shared) return std::nullopt;
-  auto files = parts.own.Get(of_owner, record->key);
+  auto files = parts.own.ReadContents(context, stored);
   if (!files.ok()) return std::nullopt;
   v1::OwnEntry entry;
   entry.set_key(record->key);
   ToProto(*std::move(files), entry);
-  for (v1::OwnFile& file : *entry.mutable_files()) {
-    if (file.has_output()) file.clear_content();
-  }
   return entry;
 }
 

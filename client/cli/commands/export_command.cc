@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -148,6 +150,7 @@ Wanted AllOf(const ExportArguments& arguments) {
 struct Counts {
   uint64_t gone = 0;
   uint64_t too_large = 0;
+  uint64_t own_entries = 0;  // keys and tunings, of --job and --all
 };
 
 // Writes what is wanted, in no order.
@@ -211,12 +214,18 @@ ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Co
     console.out << Dump(Json{{"artifacts", writer.artifacts()},
                              {"bytes", writer.bytes()},
                              {"signed", !arguments.key.empty()},
+                             {"keys", counts.own_entries},
                              {"missing", missing},
                              {"too_large", counts.too_large}})
                 << std::endl;
   } else {
     console.err << fmt::format("{} in {}, {}\n", FormatCount(writer.artifacts(), "artifact"),
                                arguments.output, FormatBytes(writer.bytes()));
+    if (arguments.files.empty() && arguments.targets.empty()) {
+      console.err << fmt::format("  {} of uid {}{}\n",
+                                 FormatCount(counts.own_entries, "recorded key"), ::geteuid(),
+                                 counts.own_entries == 0 ? ", and others' stay here" : "");
+    }
   }
   for (const std::string& name : chosen.missing) {
     console.err << fmt::format("  not stored: {}\n", Printable(name));
@@ -232,30 +241,31 @@ ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Co
   return is_whole ? kOk : kFailed;
 }
 
-// What was exported for a job as a manifest; of all artifacts, which are too many, the keys and
-// tunings alone.
-absl::Status AddStoredManifest(const ExportArguments& arguments, AdminClient& admin,
-                               BundleWriter& writer, Session& session) {
-  if (!arguments.targets.empty()) return absl::OkStatus();  // it would name other targets, too
-  KILN_ASSIGN_OR_RETURN(const auto manifest, ManifestWriter::Create(arguments.output));
+// For --job: a manifest of the job. For --all: keys and tunings alone, since all requests are too
+// many. Returns how many keys and tunings it has.
+absl::StatusOr<uint64_t> AddStoredManifest(const ExportArguments& arguments, AdminClient& admin,
+                                           BundleWriter& writer, Session& session) {
+  if (!arguments.targets.empty()) return 0;  // it would name other targets, too
+  // Another name than the bundle's: some file systems give unfinished files names.
+  KILN_ASSIGN_OR_RETURN(const auto manifest,
+                        ManifestWriter::Create(arguments.output + ".manifest"));
   admin::v1::ListRequestsRequest wanted;
   wanted.set_job(arguments.job);
   wanted.set_only_own_entries(arguments.all);
   v1::ManifestOrigin origin;
   origin.set_job(arguments.job);
   KILN_RETURN_IF_ERROR(AddStoredRequests(admin, wanted, session, *manifest, origin));
-  if (manifest->requests() + manifest->own_entries() == 0) return absl::OkStatus();
+  if (manifest->IsEmpty()) return 0;
   AddWriter(origin);
-  AddDevices("/proc/driver/nvidia", origin);
+  AddDevices(origin);
   KILN_ASSIGN_OR_RETURN(const std::string path, manifest->FinishUnnamed(origin));
-  return writer.AddManifest(path);
+  KILN_RETURN_IF_ERROR(writer.AddManifest(path));
+  return manifest->own_entries();
 }
 
 // The manifest has keys that decide what jobs are given, and whoever imports it passes them on as
 // trusted.
-absl::Status AddManifest(const ExportArguments& arguments, AdminClient& admin, BundleWriter& writer,
-                         Session& session) {
-  if (arguments.files.empty()) return AddStoredManifest(arguments, admin, writer, session);
+absl::Status AddManifest(const ExportArguments& arguments, BundleWriter& writer, Session& session) {
   const std::string& path = arguments.files.front();
   const bool is_one_file = arguments.files.size() == 1 && path != "-";
   const auto trusted = is_one_file ? TrustedFile::Open(path) : std::nullopt;
@@ -294,10 +304,14 @@ absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& se
   KILN_ASSIGN_OR_RETURN(const auto writer,
                         CannotRun(BundleWriter::Create(arguments.output, std::move(key))));
   Wanted wanted = arguments.files.empty() ? AllOf(arguments) : Wanted{std::move(chosen.keys), {}};
-  KILN_ASSIGN_OR_RETURN(const Counts counts,
-                        Exporter(*admin, std::move(wanted), *writer, session).Run());
+  KILN_ASSIGN_OR_RETURN(Counts counts, Exporter(*admin, std::move(wanted), *writer, session).Run());
   if (writer->artifacts() == 0) session.TellOtherVersion(*admin);
-  KILN_RETURN_IF_ERROR(CannotRun(AddManifest(arguments, *admin, *writer, session)));
+  if (arguments.files.empty()) {
+    KILN_ASSIGN_OR_RETURN(counts.own_entries,
+                          CannotRun(AddStoredManifest(arguments, *admin, *writer, session)));
+  } else {
+    KILN_RETURN_IF_ERROR(CannotRun(AddManifest(arguments, *writer, session)));
+  }
   KILN_RETURN_IF_ERROR(CannotRun(writer->Finish()));
   return Report(arguments, chosen, counts, *writer, session);
 }

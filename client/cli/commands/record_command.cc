@@ -153,16 +153,17 @@ absl::StatusOr<ExitCode> RecordStored(const RecordArguments& arguments, Session&
   }
   v1::ManifestOrigin origin;
   KILN_RETURN_IF_ERROR(AddStoredRequests(*admin, wanted, session, *writer, origin));
-  if (writer->requests() == 0) {
+  if (writer->IsEmpty()) {
     session.console().err << "kiln record: the daemon has nothing of it, so nothing is written\n"
                              "  try: kiln stats --jobs lists the jobs\n";
     return kFailed;
   }
-  AddDevices("/proc/driver/nvidia", origin);
+  AddDevices(origin);
   KILN_ASSIGN_OR_RETURN(const uint64_t packed,
                         CannotRun(Finish(*writer, std::move(origin), arguments)));
-  session.console().err << fmt::format("kiln record: {} in {}\n", FormatCount(packed, "kernel"),
-                                       arguments.output);
+  session.console().err << fmt::format(
+      "kiln record: {}, {} of uid {} in {}\n", FormatCount(packed, "kernel"),
+      FormatCount(writer->own_entries(), "recorded key"), ::geteuid(), arguments.output);
   return kOk;
 }
 
@@ -199,8 +200,8 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
   const absl::StatusOr<uint64_t> packed = Pack(recording, arguments, session);
   Console& console = session.console();
   if (::unlink(incomplete.c_str()) == 0) {
-    console.err << "kiln record: it is not whole: a process of the job could not write what it "
-                   "asked for, and has logged why\n";
+    console.err << "kiln record: the manifest is incomplete: a process could not write to the "
+                   "recording, and its log says why\n";
   }
   if (packed.ok()) {
     ::unlink(recording.c_str());

@@ -33,6 +33,7 @@ constexpr size_t kSourceLinesShownMax = 3;
 constexpr size_t kSourceLineBytesMax = 100;
 constexpr size_t kBytesBeforeDifference = 40;
 constexpr int kLocationDepthMax = 8;
+constexpr size_t kLocationBytesMax = 4096;
 
 // A compile that somebody waited for, and the other stored artifact that comes closest.
 struct Explanation {
@@ -78,6 +79,7 @@ std::string PlaceOf(std::string location, const std::string& text) {
   static const std::regex place(R"re("([^"]+)":([0-9]+):[0-9]+)re");
   static const std::regex reference(R"(#loc[0-9]*)");
   for (int depth = 0; depth < kLocationDepthMax; ++depth) {
+    location.resize(std::min(location.size(), kLocationBytesMax));  // the search recurses
     std::smatch match;
     if (std::regex_search(location, match, place)) return match[1].str() + ":" + match[2].str();
     if (!std::regex_search(location, match, reference)) break;
@@ -97,11 +99,12 @@ std::string LocationIn(const std::string& line) {
 
 // Whether the line of Triton IR has the value: "%cst", and not "%cst_0".
 bool Uses(const std::string& line, const std::string& value) {
-  const size_t found = line.find(value);
-  if (found == std::string::npos) return false;
-  const size_t end = found + value.size();
-  return end == line.size() ||
-         (std::isalnum(static_cast<unsigned char>(line[end])) == 0 && line[end] != '_');
+  for (size_t at = line.find(value); at != std::string::npos; at = line.find(value, at + 1)) {
+    const size_t end = at + value.size();
+    const auto next = static_cast<unsigned char>(end < line.size() ? line[end] : ' ');
+    if (std::isalnum(next) == 0 && next != '_') return true;
+  }
+  return false;
 }
 
 // Where a line of Triton IR comes from in the program; of a constant, whose own place Triton does

@@ -32,7 +32,7 @@ class UnfinishedFile {
   [[nodiscard]] absl::Status Finish();
 
   uint64_t bytes() const { return bytes_; }  // written so far
-  // By which what was written so far is read, as long as this is there.
+  // A path to read back what was written so far. Valid while this object lives.
   std::string unfinished_path() const { return fmt::format("/proc/self/fd/{}", file_.get()); }
 
  private:

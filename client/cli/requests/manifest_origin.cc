@@ -15,7 +15,7 @@
 namespace kiln::cli {
 namespace {
 
-// What the pattern's group matches first in a file; "" where there is none.
+// The first match of the pattern's first group in the file, or "".
 std::string FoundIn(const std::filesystem::path& path, const char* pattern) {
   std::ifstream stream(path);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
@@ -32,7 +32,7 @@ void AddWriter(v1::ManifestOrigin& origin) {
   (*origin.mutable_versions())["kiln"] = KILN_VERSION;
 }
 
-void AddDevices(const std::string& folder, v1::ManifestOrigin& origin) {
+void AddDevices(v1::ManifestOrigin& origin, const std::string& folder) {
   const std::string driver =
       FoundIn(folder + "/version", R"(Kernel Module.*\s([0-9]+(\.[0-9]+)+)\s)");
   if (!driver.empty()) AddVersion("driver", driver, origin);
@@ -45,8 +45,8 @@ void AddDevices(const std::string& folder, v1::ManifestOrigin& origin) {
   for (const std::string& model : models) origin.add_devices(model);
 }
 
-void AddVersion(const std::string& name, const std::string& version, v1::ManifestOrigin& origin) {
-  std::string& known = (*origin.mutable_versions())[name];
+void AddVersion(const std::string& tool, const std::string& version, v1::ManifestOrigin& origin) {
+  std::string& known = (*origin.mutable_versions())[tool];
   if (absl::StrContains(", " + known + ", ", ", " + version + ", ")) return;
   known += (known.empty() ? "" : ", ") + version;
 }

@@ -9,10 +9,10 @@ namespace kiln::cli {
 
 // Adds this machine's name, the time, and Kiln's version.
 void AddWriter(v1::ManifestOrigin& origin);
-// Adds this machine's GPUs and their driver's version, as NVIDIA's driver tells them.
-// `folder`: /proc/driver/nvidia.
-void AddDevices(const std::string& folder, v1::ManifestOrigin& origin);
-// Adds "3.6.0" to what is there of "triton".
-void AddVersion(const std::string& name, const std::string& version, v1::ManifestOrigin& origin);
+// Adds this machine's GPUs and their driver's version, as the files of NVIDIA's driver have them.
+// The plug-in does the same in Python, for recordings.
+void AddDevices(v1::ManifestOrigin& origin, const std::string& folder = "/proc/driver/nvidia");
+// Adds a version to the list of a tool: "3.5.1, 3.6.0". Each once.
+void AddVersion(const std::string& tool, const std::string& version, v1::ManifestOrigin& origin);
 
 }  // namespace kiln::cli

@@ -31,12 +31,13 @@ class ManifestWriter {
   [[nodiscard]] absl::Status AddOwn(const v1::OwnEntry& entry);
   // REQUIRES: called once, as the last call.
   [[nodiscard]] absl::Status Finish(const v1::ManifestOrigin& origin);
-  // In place of Finish: the manifest never has its name. Returns a path by which it is read as long
-  // as the writer is there.
+  // In place of Finish: the manifest never has its name. Returns a path to read it by. Valid while
+  // the writer lives.
   [[nodiscard]] absl::StatusOr<std::string> FinishUnnamed(const v1::ManifestOrigin& origin);
 
   uint64_t requests() const { return digests_.size(); }
   uint64_t own_entries() const { return own_keys_.size(); }
+  bool IsEmpty() const { return requests() + own_entries() == 0; }
   uint64_t sources() const { return sources_.size(); }
 
  private:

@@ -14,7 +14,7 @@
 
 namespace kiln::cli {
 
-// How the keys begin of what `kiln warm` notes for itself.
+// Prefix of the keys of warm markers: what `kiln warm` notes for itself, of this node alone.
 inline constexpr std::string_view kWarmMarkerBegin = "kiln warmed ";
 
 // Whether a line of a file of requests is such an entry, and no request.
@@ -31,7 +31,6 @@ inline constexpr std::string_view kWarmMarkerBegin = "kiln warmed ";
 // Whether an entry is the times of a tuning, which users may share; otherwise it is a kernel's key.
 [[nodiscard]] bool IsTuning(const v1::OwnEntry& entry);
 
-// Whether an entry is what `kiln warm` notes for itself, of this node alone.
 [[nodiscard]] bool IsWarmMarker(const v1::OwnEntry& entry);
 
 // A file that nobody but this user and root can have written. Own entries decide what a job is

@@ -546,6 +546,22 @@ TEST_F(AdminServiceTest, AJobsOwnEntriesAreListedToTheirUserAlone) {
   grpc::ClientContext another_context;
   ASSERT_TRUE(kernels(1001)->NoteUses(&another_context, told, &noted).ok());
   EXPECT_EQ(listed(*own(1001), "found"), Keys{});
+  told.mutable_hits(0)->set_job("invented");
+  grpc::ClientContext invented_context;
+  ASSERT_TRUE(kernels(1001)->NoteUses(&invented_context, told, &noted).ok());
+  EXPECT_EQ(listed(*own(1000), "invented"), Keys{});
+  // To list is no use.
+  const auto usages = [this] {
+    std::vector<std::pair<uint64_t, int64_t>> all;
+    for (const FoundArtifact& found : *store_.index().Scan({}, std::nullopt, 100)) {
+      all.emplace_back(found.usage.hits, found.usage.last_use_unix_ms);
+    }
+    return all;
+  };
+  clock_.Advance(std::chrono::hours(1));
+  const auto before = usages();
+  EXPECT_EQ(listed(*own(1000), ""), (Keys{"a", "b", "times"}));
+  EXPECT_EQ(usages(), before);
 }
 
 TEST_F(AdminServiceTest, BoundsConcurrentListsOfUsers) {

@@ -115,7 +115,7 @@ TEST_F(HotAnswersTest, EarlierStagesAreThoseOfTheBinary) {
   EXPECT_EQ(answer->SerializeAsString(), daemons.SerializeAsString());
   EXPECT_EQ(daemon_.kernels().compiles, 0);
 
-  // Of another compile of that key, whose files are just being replaced.
+  // The files of a key are replaced one after the other.
   const std::string file = FileOf(*artifact) + ".stages";
   const std::vector<NamedBlob> others = {{"ptx", Blob::FromBytes("another")}};
   const std::string binary(Digest::Of("another binary").Bytes());
