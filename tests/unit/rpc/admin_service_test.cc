@@ -458,6 +458,15 @@ TEST_F(AdminServiceTest, AUserListsTheRequestsOfOwnJobsAndNoOthers) {
   };
   EXPECT_EQ(shown("x"), x);
   EXPECT_EQ(shown("z"), std::to_string(grpc::StatusCode::NOT_FOUND));
+  // No look-up names the request, whose source could then be fetched.
+  v1::LookupRequest look;
+  look.add_keys(std::string(MakeJob("z")->key.Bytes()));
+  v1::LookupResponse found;
+  grpc::ClientContext look_context;
+  const auto kernels = v1::KernelService::NewStub(Connect({1000, false}));
+  ASSERT_TRUE(kernels->Lookup(&look_context, look, &found).ok());
+  ASSERT_TRUE(found.entries(0).found());
+  for (const v1::StageBlob& stage : found.entries(0).stages()) EXPECT_NE(stage.stage(), "request");
 
   admin::v1::ListRequestsRequest of_another;
   of_another.set_uid(2000);

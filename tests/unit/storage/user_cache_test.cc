@@ -65,6 +65,18 @@ class UserCacheTest : public testing::Test {
   const CallContext bob_ = Of(1001);
 };
 
+TEST_F(UserCacheTest, TheRequestOfAnArtifactIsNoOutput) {
+  MadeArtifact made = MakeArtifact("a");
+  const Blob request = Blob::FromBytes("the source");
+  made.record.stages.insert(made.record.stages.begin(),
+                            {std::string(kRequestStage), request.digest(), request.size_bytes()});
+  made.blobs.push_back(request);
+  ASSERT_TRUE(store_.index().Put({}, made.record, made.blobs).ok());
+  const ArtifactOutput output{made.record.key, std::string(kRequestStage)};
+  EXPECT_EQ(own_.Put(Of(1000), "key", {{"file", "", output, request.digest()}}).code(),
+            absl::StatusCode::kNotFound);
+}
+
 TEST_F(UserCacheTest, FilesComeBackInTheirOrder) {
   ASSERT_TRUE(own_.Put(alice_, "key", {File("b", "second"), File("a", ""), File("c", "3")}).ok());
   EXPECT_THAT(Read(alice_, "key"), ElementsAre("b=second", "a=", "c=3"));
