@@ -34,6 +34,7 @@ using Clock = std::chrono::steady_clock;
 using Call = std::function<void()>;
 
 constexpr int kBatch = 1000;
+constexpr int kTurns = 5;
 
 void Check(bool is_well, const std::string& what) {
   if (is_well) return;
@@ -160,21 +161,26 @@ void Run(const std::string& path, int processes, double seconds) {
   const TempDirectory folder;
   const std::string socket = folder.File("echo.sock");
   const EchoServerProcess server(socket);
-  const double echoes = PerSecond(processes, seconds, [&]() -> Call {
-    return [echo = EchoClient(socket), asked = request.ByteSizeLong(), reply_bytes] {
-      echo.Call(asked, reply_bytes);
-    };
-  });
-  const double hits = PerSecond(processes, seconds, [&]() -> Call {
-    const std::shared_ptr<Client> client = OrDie(Client::Connect());
-    return [client, &request] { OrDie(client->Compile(request)); };
-  });
+  double echoes = 0;
+  double hits = 0;
+  // In turns: a machine that slows down slows both.
+  for (int turn = 0; turn < kTurns; ++turn) {
+    echoes += PerSecond(processes, seconds / kTurns, [&]() -> Call {
+      return [echo = EchoClient(socket), asked = request.ByteSizeLong(), reply_bytes] {
+        echo.Call(asked, reply_bytes);
+      };
+    });
+    hits += PerSecond(processes, seconds / kTurns, [&]() -> Call {
+      const std::shared_ptr<Client> client = OrDie(Client::Connect());
+      return [client, &request] { OrDie(client->Compile(request)); };
+    });
+  }
   const Child batch([&](int, int out) {
     const auto [micros, cpu_micros] = BatchMicros(request);
     Send(out, micros);
     Send(out, cpu_micros);
   });
-  nlohmann::json report = {{"hits_per_s", hits}, {"echoes_per_s", echoes}};
+  nlohmann::json report = {{"hits_per_s", hits / kTurns}, {"echoes_per_s", echoes / kTurns}};
   report["batch_us"] = batch.Number();
   report["batch_cpu_us"] = batch.Number();
   std::printf("%s\n", report.dump().c_str());
