@@ -10,8 +10,20 @@
 
 namespace kiln::cli {
 
+std::string FollowLinks(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
 absl::StatusOr<std::unique_ptr<UnfinishedFile>> UnfinishedFile::Create(std::string path,
                                                                        mode_t mode) {
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::symlink_status(path, error);
+  if (std::filesystem::is_other(there)) {
+    return InvalidArgument("{} is there, and is a device, a pipe or a socket", path);
+  }
   std::unique_ptr<UnfinishedFile> made(new UnfinishedFile(std::move(path)));
   KILN_RETURN_IF_ERROR(made->Open(mode));
   return made;

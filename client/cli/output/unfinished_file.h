@@ -14,9 +14,14 @@
 
 namespace kiln::cli {
 
+// For a file that a person names: what a symbolic link names, otherwise the path itself.
+[[nodiscard]] std::string FollowLinks(const std::string& path);
+
 // Has no name until Finish, so that nothing of it outlives this process, however that ends. On a
 // file system without such files it has another name beside its own, which the destructor removes.
-// Errors are those of the system, with the path in front. Not thread-safe; blocks as a disk does.
+// Replaces a symbolic link itself. INVALID_ARGUMENT for a device, a pipe or a socket. Other errors
+// are those of the system, with the path in front. Not thread-safe; blocks as
+// a disk does.
 class UnfinishedFile {
  public:
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<UnfinishedFile>> Create(std::string path,

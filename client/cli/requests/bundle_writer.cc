@@ -12,10 +12,10 @@
 
 namespace kiln::cli {
 
-absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(std::string path,
+absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(const std::string& path,
                                                                    std::optional<SigningKey> key) {
   // It has sources of all users.
-  KILN_ASSIGN_OR_RETURN(auto file, UnfinishedFile::Create(std::move(path), 0600));
+  KILN_ASSIGN_OR_RETURN(auto file, UnfinishedFile::Create(FollowLinks(path), 0600));
   std::unique_ptr<BundleWriter> writer(new BundleWriter(std::move(file), std::move(key)));
   writer->id_.resize(kBundleIdBytes);
   if (::getrandom(writer->id_.data(), kBundleIdBytes, 0) != ssize_t{kBundleIdBytes}) {

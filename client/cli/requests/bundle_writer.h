@@ -21,7 +21,7 @@ class BundleWriter {
  public:
   // Without a key the bundle is not signed.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<BundleWriter>> Create(
-      std::string path, std::optional<SigningKey> key);
+      const std::string& path, std::optional<SigningKey> key);
 
   // A block with so many artifacts, as the daemon made it.
   [[nodiscard]] absl::Status Add(std::string_view frame, uint64_t artifacts);

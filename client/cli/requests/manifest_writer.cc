@@ -18,9 +18,9 @@ std::string Serialized(const google::protobuf::Message& message) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(std::string path) {
+absl::StatusOr<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(const std::string& path) {
   // A warm takes keys only from a manifest that nobody else may write.
-  KILN_ASSIGN_OR_RETURN(auto file, UnfinishedFile::Create(std::move(path), 0644));
+  KILN_ASSIGN_OR_RETURN(auto file, UnfinishedFile::Create(FollowLinks(path), 0644));
   KILN_RETURN_IF_ERROR(file->Write(kManifestMagic));
   return std::unique_ptr<ManifestWriter>(new ManifestWriter(std::move(file)));
 }

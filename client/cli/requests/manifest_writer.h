@@ -23,7 +23,8 @@ namespace kiln::cli {
 class ManifestWriter {
  public:
   // The system's own error where the folder cannot be written to.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ManifestWriter>> Create(std::string path);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ManifestWriter>> Create(
+      const std::string& path);
 
   // A request that is in it already is only counted. REQUIRES: `named.request` is there.
   [[nodiscard]] absl::Status Add(const NamedRequest& named);

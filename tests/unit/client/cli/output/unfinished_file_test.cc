@@ -101,6 +101,26 @@ TEST_P(UnfinishedFileTest, ADirectoryOfItsNameStays) {
   EXPECT_THAT(Names(), UnorderedElementsAre("kernels"));
 }
 
+TEST_P(UnfinishedFileTest, OfALinkThatAPersonNamesTheTargetIsReplaced) {
+  WriteFileOrDie(directory_.File("target"), "old");
+  std::filesystem::create_symlink("target", Path());
+  InItsFileSystem([this] {
+    const auto file = UnfinishedFile::Create(FollowLinks(Path()), 0600);
+    EXPECT_TRUE((*file)->Write("new").ok() && (*file)->Finish().ok());
+  });
+  EXPECT_TRUE(std::filesystem::is_symlink(Path()));
+  EXPECT_EQ(ReadFileOrDie(directory_.File("target")), "new");
+}
+
+TEST_P(UnfinishedFileTest, APipeIsRefusedAndStays) {
+  ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
+  InItsFileSystem([this] {
+    const auto file = UnfinishedFile::Create(Path(), 0600);
+    EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument) << file.status();
+  });
+  EXPECT_TRUE(std::filesystem::is_fifo(Path()));
+}
+
 TEST_P(UnfinishedFileTest, AFolderThatIsNotThereIsNamed) {
   InItsFileSystem([this] {
     const auto file = UnfinishedFile::Create(directory_.File("none/kernels"), 0600);
