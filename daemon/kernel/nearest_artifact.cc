@@ -271,17 +271,13 @@ struct Search {
   void Weigh(const FoundArtifact& found, const ArtifactDocument& document,
              const RequestFields& stored) {
     std::vector<RequestDifference> differences = Compare(asked, stored);
-    const int64_t created = found.record->created_unix_ms;
-    if (result.nearest) {
-      const NearestArtifact& best = *result.nearest;
-      if (differences.size() > best.differences.size()) return;
-      if (differences.size() == best.differences.size() && created <= best.created_unix_ms) return;
-    }
+    // Candidates come in order: an earlier one is more alike in what lists show, or younger.
+    if (result.nearest && differences.size() >= result.nearest->differences.size()) return;
     result.nearest = NearestArtifact{found.record->key,
                                      document.provenance.toolchain,
                                      document.provenance.toolchain_fingerprint,
                                      document.metadata.target,
-                                     created,
+                                     found.record->created_unix_ms,
                                      std::move(differences)};
   }
 };

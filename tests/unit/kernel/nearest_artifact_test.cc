@@ -99,6 +99,15 @@ TEST_F(NearestArtifactTest, TheYoungestOfThoseThatDifferAsMuch) {
   EXPECT_EQ(Find(Job()).nearest->key, youngest);
 }
 
+TEST_F(NearestArtifactTest, OfThoseThatDifferAsMuchTheOneWithTheSameTiles) {
+  const auto with = [](const std::string& text) {
+    return [text](CompileJob& job) { job.request.source.text += text; };
+  };
+  const Digest alike = Store(with("tensor<1024xf32> loc(1)"), 5);
+  Store(with("tensor<512xf32> loc(2)"), 7);
+  EXPECT_EQ(Find(Job(with("tensor<1024xf32> loc(2)"))).nearest->key, alike);
+}
+
 TEST_F(NearestArtifactTest, EveryThingThatIsInTheKeyIsCompared) {
   Store([](CompileJob& job) {
     job.request.source.text += " ";
