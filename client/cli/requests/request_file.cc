@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <filesystem>
@@ -74,6 +75,17 @@ bool IsNamedAsSource(std::string_view path) {
   return false;
 }
 
+// Whether it begins as a file of Kiln's, or has a frame of zstd at its begin: a manifest whose
+// first bytes are damaged, or a bundle.
+bool IsBinary(std::istream& stream) {
+  std::array<char, 64> begin{};
+  stream.read(begin.data(), begin.size());
+  const std::string_view bytes(begin.data(), static_cast<size_t>(stream.gcount()));
+  stream.clear();
+  stream.seekg(0);
+  return bytes.starts_with("KILN") || bytes.find("\x28\xb5\x2f\xfd") != std::string_view::npos;
+}
+
 bool IsBlank(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
 }
@@ -97,6 +109,10 @@ absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
   }
   auto stream = std::make_shared<std::ifstream>(path, std::ios::binary);
   if (!stream->is_open()) return ErrnoStatus(errno, path);
+  if (S_ISREG(status.st_mode) && IsBinary(*stream)) {
+    return DataLoss(
+        "{} is neither a manifest nor a file of requests, which has one JSON object a line", path);
+  }
   return RequestFile(std::move(stream), std::filesystem::path(path).parent_path());
 }
 
