@@ -77,9 +77,9 @@ absl::StatusOr<SigningKey> SigningKey::Read(const std::string& path) {
   KeyPointer key(PEM_read_bio_PrivateKey(BioOf(text).get(), nullptr, no_password, nullptr));
   if (!IsEd25519(key)) {
     return InvalidArgument(
-        "{} is no Ed25519 private key without a password: make one with openssl genpkey -algorithm "
-        "ed25519 -out {}",
-        path, path);
+        "{} is no Ed25519 private key without a password: 'openssl genpkey -algorithm ed25519 -out "
+        "NEW.pem' makes one",
+        path);
   }
   return SigningKey(std::move(key));
 }

@@ -390,7 +390,8 @@ def test_an_export_is_of_a_job_or_a_target(daemon, kiln, other_daemon, key, tmp_
         for arguments, count in ((("--job", "b"), 2), (("--job", "c"), 1), (("--all",), 3), (("--all", "--target", "cuda:100"), 1)):
             made = other.kiln("export", *arguments, "--sign-with", key, "-o", tmp_path / "x.bundle", "--json").objects()[0]
             assert (made["artifacts"], made["signed"]) == (count, True), (arguments, made)
-        assert other.kiln("export", "--job", "unknown", "-o", tmp_path / "x.bundle").code == 1
+        unknown = other.kiln("export", "--job", "unknown", "-o", tmp_path / "none.bundle")
+        assert unknown.code == 1 and "kiln stats --jobs" in unknown.error and not (tmp_path / "none.bundle").exists(), unknown
         assert (tmp_path / "x.bundle").stat().st_mode & 0o777 == 0o600
 
 

@@ -237,8 +237,27 @@ def test_the_jobs_status_is_that_of_the_command(kiln, tmp_path):
     missing = kiln("record", "-o", tmp_path / "c", "--", "no-such-program")
     assert missing.returncode == 2 and "no-such-program" in missing.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "b"]
-    unwritable = kiln("record", "-o", tmp_path / "none" / "a", "--", "touch", tmp_path / "ran")
-    assert unwritable.returncode == 2 and not (tmp_path / "ran").exists()
+    for place in tmp_path / "none" / "a", "/dev/full":
+        unwritable = kiln("record", "-o", place, "--", "touch", tmp_path / "ran")
+        assert unwritable.returncode == 2 and str(place) in unwritable.stderr and not (tmp_path / "ran").exists(), unwritable
+
+
+def test_a_job_that_records_nothing_leaves_an_earlier_manifest(kiln, recorded, tmp_path):
+    (tmp_path / "good.kiln").write_bytes(recorded[0].read_bytes())
+    for command, advice in ("false", False), ("true", True):
+        done = kiln("record", "-o", tmp_path / "good.kiln", "--", command)
+        assert done.returncode == (command == "false") and "nothing was recorded, so" in done.stderr, done
+        assert ("is the plug-in on" in done.stderr) == advice, done
+    assert (tmp_path / "good.kiln").read_bytes() == recorded[0].read_bytes()
+    assert [one.name for one in tmp_path.iterdir()] == ["good.kiln"]
+
+
+def test_what_is_no_manifest_is_told_in_a_line(daemon, recorded, tmp_path):
+    whole = recorded[0].read_bytes()
+    for name, content in ("a bundle", b"KILNBDL\n" + whole[8:]), ("its first byte", b"k" + whole[1:]):
+        (tmp_path / name).write_bytes(content)
+        done = daemon.kiln("warm", tmp_path / name)
+        assert done.code == 2 and "neither a manifest nor" in done.error and len(done.error.splitlines()) <= 2, done
 
 
 def test_a_signal_is_the_jobs_and_what_it_had_recorded_is_kept(kiln, recorded, tmp_path):

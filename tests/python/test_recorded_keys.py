@@ -50,6 +50,14 @@ def test_keys_are_not_taken(recorded, other_daemon, tmp_path, what):  # noqa: F8
 
 
 @pytest.mark.slow
+def test_keys_whose_kernels_are_not_stored_are_told(recorded, other_daemon):  # noqa: F811
+    path, _ = recorded
+    with other_daemon as other:
+        done = other.kiln("warm", path, "--budget", "1ms", "--jobs", "1")
+        assert done.code == 1 and "left out, whose kernels are not stored" in done.error, done
+
+
+@pytest.mark.slow
 def test_keys_of_kernels_that_a_budget_left_out_are_put_by_the_next_warm(recorded, other_daemon):  # noqa: F811
     path, _ = recorded
     with other_daemon as other:

@@ -63,7 +63,8 @@ absl::StatusOr<Chosen> Named(const ExportArguments& arguments, Session& session)
                       named->request.ok() ? TargetName(named->request->target()) : "");
       const MutexLock lock(mutex);
       if (!named->request.ok()) {
-        chosen.missing.push_back(std::move(name));
+        chosen.missing.push_back(
+            fmt::format("{}: {}", named->name, Summarize(named->request.status())));
         continue;
       }
       request = *std::move(named->request);
@@ -222,9 +223,11 @@ ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Co
     console.err << fmt::format("{} in {}, {}\n", FormatCount(writer.artifacts(), "artifact"),
                                arguments.output, FormatBytes(writer.bytes()));
     if (arguments.files.empty() && arguments.targets.empty()) {
-      console.err << fmt::format("  {} of uid {}{}\n",
-                                 FormatCount(counts.own_entries, "recorded key"), ::geteuid(),
-                                 counts.own_entries == 0 ? ", and others' stay here" : "");
+      console.err << fmt::format("  {} of uid {}\n",
+                                 FormatCount(counts.own_entries, "recorded key"), ::geteuid());
+      if (counts.own_entries == 0 && !arguments.job.empty()) {
+        console.err << kOtherUsersKeys;
+      }
     }
   }
   for (const std::string& name : chosen.missing) {
@@ -306,6 +309,11 @@ absl::StatusOr<ExitCode> RunExport(const ExportArguments& arguments, Session& se
   Wanted wanted = arguments.files.empty() ? AllOf(arguments) : Wanted{std::move(chosen.keys), {}};
   KILN_ASSIGN_OR_RETURN(Counts counts, Exporter(*admin, std::move(wanted), *writer, session).Run());
   if (writer->artifacts() == 0) session.TellOtherVersion(*admin);
+  if (writer->artifacts() == 0 && arguments.files.empty()) {
+    session.console().err << "kiln export: the daemon has nothing of it, so nothing is written\n"
+                             "  try: kiln stats --jobs lists the jobs\n";
+    return kFailed;
+  }
   if (arguments.files.empty()) {
     KILN_ASSIGN_OR_RETURN(counts.own_entries,
                           CannotRun(AddStoredManifest(arguments, *admin, *writer, session)));

@@ -240,7 +240,8 @@ void Report(const Imported& imported, Session& session) {
 }
 
 absl::Status FinishManifest(UnfinishedFile& manifest) {
-  if (manifest.bytes() == 0) return NotFound("the bundle brings no manifest");
+  if (manifest.bytes() == 0)
+    return NotFound("the bundle brings no manifest; its artifacts are stored");
   return manifest.Finish();
 }
 
@@ -252,7 +253,8 @@ absl::StatusOr<ExitCode> RunImport(const ImportArguments& arguments, Session& se
   std::unique_ptr<UnfinishedFile> manifest;
   if (!arguments.manifest.empty()) {
     // A warm takes keys only from a manifest that nobody else may write.
-    KILN_ASSIGN_OR_RETURN(manifest, CannotRun(UnfinishedFile::Create(arguments.manifest, 0644)));
+    KILN_ASSIGN_OR_RETURN(manifest,
+                          CannotRun(UnfinishedFile::Create(FollowLinks(arguments.manifest), 0644)));
   }
   const absl::Status status = Importer(bundle, *admin, session, manifest.get()).Run(imported);
   if (imported.all() > 0 || status.ok()) Report(imported, session);

@@ -119,9 +119,14 @@ absl::StatusOr<uint64_t> Finish(ManifestWriter& writer, v1::ManifestOrigin origi
   return writer.requests();
 }
 
+struct Packed {
+  uint64_t requests = 0;
+  bool is_kept = false;  // nothing was recorded, and the file that was there stays
+};
+
 // Writes the recorded lines as a manifest. Lines that cannot be read are told and left out.
-absl::StatusOr<uint64_t> Pack(const std::string& recording, const RecordArguments& arguments,
-                              Session& session) {
+absl::StatusOr<Packed> Pack(const std::string& recording, const RecordArguments& arguments,
+                            Session& session) {
   KILN_ASSIGN_OR_RETURN(const auto writer, ManifestWriter::Create(arguments.output));
   v1::ManifestOrigin origin;
   std::error_code error;
@@ -138,7 +143,9 @@ absl::StatusOr<uint64_t> Pack(const std::string& recording, const RecordArgument
     KILN_RETURN_IF_ERROR(ForEachOwnEntry(
         recording, [&](const v1::OwnEntry& entry) { return writer->AddOwn(entry); }));
   }
-  return Finish(*writer, std::move(origin), arguments);
+  if (writer->IsEmpty() && std::filesystem::exists(arguments.output, error)) return Packed{0, true};
+  KILN_ASSIGN_OR_RETURN(const uint64_t requests, Finish(*writer, std::move(origin), arguments));
+  return Packed{requests, false};
 }
 
 // What a daemon has of a job, or of the last hours.
@@ -164,6 +171,7 @@ absl::StatusOr<ExitCode> RecordStored(const RecordArguments& arguments, Session&
   session.console().err << fmt::format(
       "kiln record: {}, {} of uid {} in {}\n", FormatCount(packed, "kernel"),
       FormatCount(writer->own_entries(), "recorded key"), ::geteuid(), arguments.output);
+  if (writer->own_entries() == 0) session.console().err << kOtherUsersKeys;
   return kOk;
 }
 
@@ -185,6 +193,7 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
         "what was recorded is a manifest: kiln manifest merge it, or remove it");
   }
   // Before a long job rather than after it.
+  KILN_RETURN_IF_ERROR(CannotRun(ManifestWriter::Create(arguments.output).status()));
   const UniqueFd writable(::open(recording.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!writable) return CannotRun(About("cannot write", ErrnoStatus(errno, recording)));
 
@@ -197,7 +206,7 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
     ::unlink(recording.c_str());
     return code.status();
   }
-  const absl::StatusOr<uint64_t> packed = Pack(recording, arguments, session);
+  const absl::StatusOr<Packed> packed = Pack(recording, arguments, session);
   Console& console = session.console();
   if (::unlink(incomplete.c_str()) == 0) {
     console.err << "kiln record: the manifest is incomplete: a process could not write to the "
@@ -205,9 +214,12 @@ absl::StatusOr<ExitCode> RunRecord(const RecordArguments& arguments, Session& se
   }
   if (packed.ok()) {
     ::unlink(recording.c_str());
-    console.err << fmt::format("kiln record: {} in {}\n", FormatCount(*packed, "kernel"),
-                               arguments.output);
-    if (*packed == 0) {
+    console.err << (packed->is_kept
+                        ? fmt::format("kiln record: nothing was recorded, so {} is as it was\n",
+                                      arguments.output)
+                        : fmt::format("kiln record: {} in {}\n",
+                                      FormatCount(packed->requests, "kernel"), arguments.output));
+    if (packed->requests == 0 && *code == 0) {
       console.err << "  try: is the plug-in on in the job? docs/python.md says how\n";
     }
   } else {

@@ -7,6 +7,10 @@
 
 namespace kiln::cli {
 
+// What people are told where a job's manifest has no keys.
+inline constexpr char kOtherUsersKeys[] =
+    "  try: run kiln record --job as the job's user, whose keys nobody else gets\n";
+
 // Adds those that are wanted to a manifest, a page at a time, with the keys that the caller's jobs
 // looked them up by and their tunings; to `origin` the versions of the toolchains. Says on the
 // console which cannot be read, and leaves them out.

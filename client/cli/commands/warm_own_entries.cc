@@ -41,15 +41,15 @@ class OwnEntryPutter {
     return absl::OkStatus();
   }
 
-  bool has_all() const { return has_all_; }
   uint64_t put() const { return put_; }
+  uint64_t left_out() const { return left_out_; }
 
  private:
   // The artifact of an entry may have failed to compile, or was not compiled yet.
   absl::Status PutIfStored(const v1::OwnEntry& entry) {
     const absl::Status status = Put({entry});
     if (!absl::IsNotFound(status)) return status;
-    has_all_ = false;
+    ++left_out_;
     return absl::OkStatus();
   }
 
@@ -63,8 +63,8 @@ class OwnEntryPutter {
   const CallOptions call_;
   std::vector<v1::OwnEntry> batch_;
   size_t batch_bytes_ = 0;
-  bool has_all_ = true;
   uint64_t put_ = 0;
+  uint64_t left_out_ = 0;
 };
 
 // Says that all of a set of entries were put. No plug-in asks for such a key.
@@ -77,7 +77,13 @@ v1::OwnEntry MarkerOf(const Digest& keys) {
   return marker;
 }
 
-absl::StatusOr<uint64_t> Warm(Client& client, const CallOptions& call, const std::string& path) {
+struct Counts {
+  uint64_t put = 0;
+  uint64_t left_out = 0;  // their artifacts are not stored
+};
+
+// Nothing, where all of them were put before.
+absl::StatusOr<Counts> Warm(Client& client, const CallOptions& call, const std::string& path) {
   DigestBuilder keys;
   bool has_keys = false;
   KILN_RETURN_IF_ERROR(ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) {
@@ -85,16 +91,16 @@ absl::StatusOr<uint64_t> Warm(Client& client, const CallOptions& call, const std
     keys.Update(Digest::Of(entry.key()).Bytes());
     return absl::OkStatus();
   }));
-  if (!has_keys) return 0;
+  if (!has_keys) return Counts();
   const v1::OwnEntry marker = MarkerOf(keys.Finish());
   KILN_ASSIGN_OR_RETURN(const auto there, client.GetOwn({marker.key()}, call));
-  if (!there.empty()) return 0;
+  if (!there.empty()) return Counts();
   OwnEntryPutter entries(client, call);
   KILN_RETURN_IF_ERROR(
       ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) { return entries.Add(entry); }));
   KILN_RETURN_IF_ERROR(entries.PutBatch());
-  if (entries.has_all()) KILN_RETURN_IF_ERROR(client.PutOwn({marker}, call));
-  return entries.put();
+  if (entries.left_out() == 0) KILN_RETURN_IF_ERROR(client.PutOwn({marker}, call));
+  return Counts{entries.put(), entries.left_out()};
 }
 
 }  // namespace
@@ -104,13 +110,20 @@ void WarmOwnEntries(Client& client, Session& session, const std::vector<std::str
   for (const std::string& path : files) {
     const auto trusted = TrustedFile::Open(path);
     if (!trusted) continue;
-    const absl::StatusOr<uint64_t> put = Warm(client, session.Call(), trusted->path());
-    if (!put.ok()) {
+    const absl::StatusOr<Counts> done = Warm(client, session.Call(), trusted->path());
+    if (!done.ok()) {
       console.err << fmt::format("kiln: lookup keys of {} were not put: {}\n", Printable(path),
-                                 Summarize(put.status()));
-    } else if (*put > 0 && !session.json()) {
-      console.err << fmt::format("{} for your jobs, of {}\n", FormatCount(*put, "recorded key"),
-                                 Printable(path));
+                                 Summarize(done.status()));
+      continue;
+    }
+    if (session.json()) continue;
+    if (done->put > 0) {
+      console.err << fmt::format("{} for your jobs, of {}\n",
+                                 FormatCount(done->put, "recorded key"), Printable(path));
+    }
+    if (done->left_out > 0) {
+      console.err << fmt::format("{} left out, whose kernels are not stored, of {}\n",
+                                 FormatCount(done->left_out, "recorded key"), Printable(path));
     }
   }
 }
