@@ -562,7 +562,8 @@ TEST_F(AdminServiceTest, AJobsOwnEntriesAreListedToTheirUserAlone) {
   // To list is no use.
   const auto usages = [this] {
     std::vector<std::pair<uint64_t, int64_t>> all;
-    for (const FoundArtifact& found : *store_.index().Scan({}, std::nullopt, 100)) {
+    const auto stored = store_.index().Scan({}, std::nullopt, 100);
+    for (const FoundArtifact& found : *stored) {
       all.emplace_back(found.usage.hits, found.usage.last_use_unix_ms);
     }
     return all;
