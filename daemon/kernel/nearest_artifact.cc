@@ -19,6 +19,7 @@ using RequestFields = std::map<std::string, std::string>;
 
 constexpr size_t kPageUsages = 4096;
 constexpr size_t kDigestDigits = 12;
+constexpr char kSource[] = "source";
 constexpr char kSourcePaths[] = "source paths";
 
 bool IsNameCharacter(char c) {
@@ -118,7 +119,7 @@ RequestFields FieldsOf(const NearestJson& document) {
   const bool is_triton = kind == "ttir" || kind == "ttgir";
   const auto [paths, rest] = is_triton ? SplitPaths(source) : std::pair(std::string(), source);
   if (!paths.empty()) fields[kSourcePaths] = TextValue(paths);
-  fields["source"] = TextValue(rest);
+  fields[kSource] = TextValue(rest);
   return fields;
 }
 
@@ -154,6 +155,14 @@ std::vector<RequestDifference> Compare(const RequestFields& asked, const Request
     differences[0].stored = "others: see KILN_BASEDIRS";  // docs/python.md
   }
   return differences;
+}
+
+// How many things differ; of as many, another source is farther away than another option.
+std::pair<size_t, bool> Distance(const std::vector<RequestDifference>& differences) {
+  const bool is_source = std::ranges::any_of(differences, [](const RequestDifference& one) {
+    return one.field == kSource || one.field == kSourcePaths;
+  });
+  return {differences.size(), is_source};
 }
 
 // An artifact of a kernel of the same name. The one to compare first comes first.
@@ -272,7 +281,7 @@ struct Search {
              const RequestFields& stored) {
     std::vector<RequestDifference> differences = Compare(asked, stored);
     // Candidates come in order: an earlier one is more alike in what lists show, or younger.
-    if (result.nearest && differences.size() >= result.nearest->differences.size()) return;
+    if (result.nearest && Distance(differences) >= Distance(result.nearest->differences)) return;
     result.nearest = NearestArtifact{found.record->key,
                                      document.provenance.toolchain,
                                      document.provenance.toolchain_fingerprint,

@@ -38,11 +38,11 @@ struct NearestSearch {
 };
 
 // The stored artifact, other than the one that was asked for, of a kernel of the same name whose
-// request differs from `asked` in the fewest things; of several such the one whose listed options
-// are most alike, and then the youngest. The name is that of the entry point in the source, or that
-// of the request where the source does not tell it. Of many such artifacts, compares those whose
-// listed options are most alike, and the youngest. Counts as no use of anything. Errors of the
-// store, and StillWanted's. Blocks.
+// request differs from `asked` in the fewest things; of several such one with the same source,
+// then the one whose listed options are most alike, then the youngest. The name is that of the
+// entry point in the source, or that of the request where the source does not tell it. Of many such
+// artifacts, compares those whose listed options are most alike, and the youngest. Counts as no use
+// of anything. Errors of the store, and StillWanted's. Blocks.
 absl::StatusOr<NearestSearch> FindNearest(const CallContext& context, const Clock& clock,
                                           ArtifactIndex& index, BlobStore& blobs,
                                           const CompileJob& asked);

@@ -125,8 +125,9 @@ def test_a_daemon_knows_keys_and_tunings_of_a_job_that_nobody_recorded(daemon, k
     first, second = (f"{name} with {carried}" for name in ("first", "second"))
     assert (run(daemon.root, first)[1]["measured"], run(daemon.root, second)[1]["measured"]) == (4, 0)
     for name in first, second:
-        (tmp_path / f"node of {name}").mkdir()
-        with daemon.beside(tmp_path / f"node of {name}") as other:
+        node = tmp_path / str(len(list(tmp_path.iterdir())))  # short: a socket lies beneath it
+        node.mkdir()
+        with daemon.beside(node) as other:
             if carried == "a manifest":
                 assert daemon.kiln("record", "--job", name, "-o", path).code == 0
             else:

@@ -97,7 +97,7 @@ def test_without_administration_users_see_their_own(other_daemon):
     assert "your own jobs only" in stats.error and "mine" in stats.out and "Work" not in stats.out, stats
     assert [line["job"] for line in listed.objects()] == ["mine"], listed
     assert all(one.code == 0 and "job mine" in one.out for one in why), why
-    assert recorded.code == 0 and "1 kernel in" in recorded.error, recorded
+    assert recorded.code == 0 and "1 kernel, 0 recorded keys" in recorded.error, recorded
 
 
 def on_a_terminal(daemon, columns, *arguments):

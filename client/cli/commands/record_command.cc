@@ -171,7 +171,7 @@ absl::StatusOr<ExitCode> RecordStored(const RecordArguments& arguments, Session&
   session.console().err << fmt::format(
       "kiln record: {}, {} of uid {} in {}\n", FormatCount(packed, "kernel"),
       FormatCount(writer->own_entries(), "recorded key"), ::geteuid(), arguments.output);
-  if (writer->own_entries() == 0) session.console().err << kOtherUsersKeys;
+  if (writer->own_entries() == 0 && !admin->is_own()) session.console().err << kOtherUsersKeys;
   return kOk;
 }
 

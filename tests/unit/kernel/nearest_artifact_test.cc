@@ -108,6 +108,12 @@ TEST_F(NearestArtifactTest, OfThoseThatDifferAsMuchTheOneWithTheSameTiles) {
   EXPECT_EQ(Find(Job(with("tensor<1024xf32> loc(2)"))).nearest->key, alike);
 }
 
+TEST_F(NearestArtifactTest, AnotherOptionIsNearerThanAnotherSource) {
+  const Digest option = Store([](CompileJob& job) { job.request.launch.num_warps = 8; }, 5);
+  Store([](CompileJob& job) { job.request.source.text += "// another"; }, 7);
+  EXPECT_EQ(Find(Job()).nearest->key, option);
+}
+
 TEST_F(NearestArtifactTest, EveryThingThatIsInTheKeyIsCompared) {
   Store([](CompileJob& job) {
     job.request.source.text += " ";
