@@ -284,17 +284,22 @@ def has_open(process, folder):
         return False  # a descriptor was closed meanwhile
 
 
+def stopped_with_open_file(process, folder):
+    """Stops it once it has a file of that folder open. By steps, each shorter than the file is open, since it can end within a look."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGSTOP)
+        if has_open(process, folder):
+            break
+        process.send_signal(signal.SIGCONT)
+    return process
+
+
 def test_ctrl_c_leaves_no_part_of_a_bundle_or_manifest(daemon, bundle, key, other_daemon, tmp_path):
     (tmp_path / "exported").mkdir()
     (tmp_path / "imported").mkdir()
     for _ in range(100):
-        exporting = daemon.start_kiln("export", "--all", "--sign-with", key, "-o", tmp_path / "exported" / "x.bundle")
-        # By steps, each shorter than the file is open, since an export can end within a look.
-        while exporting.poll() is None:
-            exporting.send_signal(signal.SIGSTOP)
-            if has_open(exporting, tmp_path / "exported"):
-                break
-            exporting.send_signal(signal.SIGCONT)
+        exporting = stopped_with_open_file(daemon.start_kiln("export", "--all", "--sign-with", key, "-o", tmp_path / "exported" / "x.bundle"),
+                                           tmp_path / "exported")
         exporting.send_signal(signal.SIGINT)
         exporting.send_signal(signal.SIGCONT)
         exporting.communicate()
@@ -322,10 +327,10 @@ def test_an_export_whose_daemon_dies_fails_and_leaves_nothing(key, other_daemon,
     (tmp_path / "exported").mkdir()
     with other_daemon as other:
         large_kernels(other, 30)
-        exporting = other.start_kiln("export", "--all", "--sign-with", key, "-o", tmp_path / "exported" / "x.bundle")
-        while exporting.poll() is None and not has_open(exporting, tmp_path / "exported"):
-            pass
+        exporting = stopped_with_open_file(other.start_kiln("export", "--all", "--sign-with", key, "-o", tmp_path / "exported" / "x.bundle"),
+                                           tmp_path / "exported")
         other.kill()
+        exporting.send_signal(signal.SIGCONT)
         _, error = exporting.communicate(timeout=60)
     assert exporting.returncode == 2 and "kilnd" in error and os.listdir(tmp_path / "exported") == [], error
 
