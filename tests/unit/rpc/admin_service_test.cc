@@ -572,6 +572,14 @@ TEST_F(AdminServiceTest, AJobsOwnEntriesAreListedToTheirUserAlone) {
   const auto before = usages();
   EXPECT_EQ(listed(*own(1000), ""), (Keys{"a", "b", "times"}));
   EXPECT_EQ(usages(), before);
+  // Told uses count by the system's clock, which is later: "a" alone is that young.
+  admin::v1::ListRequestsRequest recent;
+  recent.set_since_unix_ms(clock_.UnixMillis());
+  admin::v1::ListRequestsResponse young;
+  grpc::ClientContext recent_context;
+  ASSERT_TRUE(own(1000)->ListRequests(&recent_context, recent, &young).ok());
+  ASSERT_EQ(young.own_entries_size(), 1);
+  EXPECT_EQ(young.own_entries(0).key(), "a");
 }
 
 TEST_F(AdminServiceTest, BoundsConcurrentListsOfUsers) {
