@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 #include <utility>
 
 #include "daemon/kernel/artifact_document.h"
@@ -232,6 +233,8 @@ struct Search {
   // Without reading their records.
   absl::StatusOr<std::vector<Candidate>> Candidates() {
     const std::vector<std::string_view> words = WordsOf(options);
+    std::unordered_map<std::string, size_t>
+        different;  // most kernels have options that others have
     std::vector<Candidate> candidates;
     std::optional<Digest> after;
     while (!result.has_seen_all && result.records < limits::kNearestUsagesMax) {
@@ -240,7 +243,9 @@ struct Search {
       for (const auto& [stored, usage] : page) {
         ++result.records;
         if (stored == key || !MayBeNamed(stored, usage)) continue;
-        candidates.push_back({CountDifferent(words, usage.options), usage.created_unix_ms, stored});
+        const auto [known, is_new] = different.try_emplace(usage.options);
+        if (is_new) known->second = CountDifferent(words, usage.options);
+        candidates.push_back({known->second, usage.created_unix_ms, stored});
       }
       result.has_seen_all = page.size() < kPageUsages;
       if (!page.empty()) after = page.back().key;

@@ -1,5 +1,7 @@
 #include "storage/rocks/rocks_schema.h"
 
+#include <utility>
+
 #include "storage/base/byte_codec.h"
 #include "storage/base/limits.h"
 #include "storage/rocks/record_codec.h"
@@ -9,7 +11,7 @@ namespace kiln {
 namespace {
 
 template <typename Row>
-std::optional<Row> IfWhole(const ByteReader& reader, const Row& row) {
+std::optional<Row> IfWhole(const ByteReader& reader, Row row) {
   if (!reader.AtEnd()) return std::nullopt;
   return row;
 }
@@ -61,7 +63,7 @@ std::optional<ArtifactUsage> DecodeUsage(std::string_view bytes) {
     usage.name = reader.String();
     usage.created_unix_ms = reader.Number<int64_t>();
   }
-  return IfWhole(reader, usage);
+  return IfWhole(reader, std::move(usage));
 }
 
 std::string EncodeTotals(const TotalsRow& row) {

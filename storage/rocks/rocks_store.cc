@@ -258,6 +258,7 @@ absl::StatusOr<std::vector<FoundUsage>> RocksStore::ScanUsages(const CallContext
                                                                const std::optional<Digest>& after,
                                                                size_t limit) {
   std::vector<FoundUsage> found;
+  found.reserve(limit);
   const std::string from = after ? std::string(after->Bytes()) : std::string();
   for (RocksWalk rows(database_->Iterate(RocksFamily::kAccess), from);
        rows.Valid() && found.size() < limit; rows.Next()) {
@@ -265,9 +266,8 @@ absl::StatusOr<std::vector<FoundUsage>> RocksStore::ScanUsages(const CallContext
     const auto key = Digest::FromBytes(rows.key());
     if (!key.ok()) continue;
     // As ReadUsage does with a damaged row.
-    ArtifactUsage usage = DecodeUsage(rows.value()).value_or(ArtifactUsage());
-    AddPendingUses(*key, usage);
-    found.push_back({*key, std::move(usage)});
+    found.push_back({*key, DecodeUsage(rows.value()).value_or(ArtifactUsage())});
+    AddPendingUses(*key, found.back().usage);
   }
   return found;
 }

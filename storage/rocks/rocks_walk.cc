@@ -26,7 +26,7 @@ RocksWalk::RocksWalk(std::unique_ptr<rocksdb::Iterator> rows, std::string_view f
 }
 
 void RocksWalk::Next() {
-  position_ = rows_->key().ToString();
+  position_.assign(key());
   rows_->Next();
   StepOverDamage();
 }
