@@ -35,6 +35,11 @@ absl::StatusCode CodeOfErrno(int error_number) {
   }
 }
 
+// Errors of files begin with their paths already.
+bool StartsWithName(std::string_view message, std::string_view name) {
+  return message.starts_with(name) && message.substr(name.size()).starts_with(": ");
+}
+
 }  // namespace
 
 absl::Status ErrnoStatus(int error_number, std::string_view what) {
@@ -43,7 +48,7 @@ absl::Status ErrnoStatus(int error_number, std::string_view what) {
 }
 
 absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
-  if (status.ok()) return status;
+  if (status.ok() || StartsWithName(Message(status), prefix)) return status;
   absl::Status annotated(status.code(), fmt::format("{}: {}", prefix, Message(status)));
   status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
     annotated.SetPayload(type_url, payload);

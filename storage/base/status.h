@@ -51,7 +51,7 @@ KILN_STATUS_FUNCTION(Internal, kInternal)
 // A status for the value of errno, with `what` in front: "open /x: No such file or directory".
 [[nodiscard]] absl::Status ErrnoStatus(int error_number, std::string_view what);
 
-// "prefix: message" with the same code and payloads.
+// "prefix: message" with the same code and payloads. A message that begins so stays as it is.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 
 // `status` with a hint for the client: try again after `delay`. An OK status stays as it is.

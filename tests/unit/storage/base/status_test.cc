@@ -17,6 +17,12 @@ TEST(Status, AnnotateKeepsCodeAndPayload) {
   EXPECT_TRUE(Annotate(absl::OkStatus(), "x").ok());
 }
 
+TEST(Status, AnnotateNamesAFileOnce) {
+  const absl::Status status = ErrnoStatus(ENOENT, "a.kiln");
+  EXPECT_EQ(Annotate(status, "a.kiln"), status);
+  EXPECT_EQ(Message(Annotate(status, "a")), "a: a.kiln: No such file or directory");
+}
+
 TEST(Status, ErrnoSaysWhoseFaultItIs) {
   EXPECT_EQ(ErrnoStatus(ENOENT, "x").code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "x").code(), absl::StatusCode::kResourceExhausted);
