@@ -437,7 +437,7 @@ def test_a_kernel_that_does_not_compile_ends_a_wait_and_is_named(recorded, kiln,
     (tmp_path / "bad.jsonl").write_text(json.dumps({**first, "name": "bad", "source": "module {"}) + "\n" + json.dumps(first) + "\n")
     assert daemon.kiln("warm", tmp_path / "bad.jsonl").code == 1
     waited = daemon.kiln("wait", tmp_path / "bad.jsonl", "--timeout", "1m")
-    assert waited.code == 1 and "failed: 1 of 2 kernels stored, 1 not compiling\n  does not compile: bad for cuda:90: " in waited.out, waited
+    assert waited.code == 1 and "failed: 1 of 2 kernels stored, 1 failed\n  failed: bad for cuda:90: " in waited.out, waited
 
 
 def test_a_kernel_that_needs_too_much_shared_memory_does_not_compile_and_the_daemon_is_not_busy(recorded, kiln, daemon, tmp_path):
@@ -449,7 +449,7 @@ def test_a_kernel_that_needs_too_much_shared_memory_does_not_compile_and_the_dae
     assert warmed.code == 1 and {one.get("code") for one in warmed.objects()} == {None, "RESOURCE_EXHAUSTED"}, warmed
     for command in ("warm", "--status"), ("wait", "--timeout", "1m"):
         told = daemon.kiln(*command, lines)
-        assert told.code == 1 and "failed: 1 of 2 kernels stored, 1 not compiling\n  does not compile: large for cuda:80: " in told.out, told
+        assert told.code == 1 and "failed: 1 of 2 kernels stored, 1 failed\n  failed: large for cuda:80: " in told.out, told
         assert "shared data" in told.out and "--timeout" not in told.error, told
 
 
@@ -491,7 +491,7 @@ def test_an_absent_toolchain_is_named_with_the_way_to_add_it(recorded, kiln, dae
     assert warmed.code == 1 and added in warmed.error and "kiln toolchain add ptxas --path DIR" in warmed.error, warmed
     for command in ("warm", "--status"), ("wait", "--timeout", "1s"):
         told = daemon.kiln(*command, path)
-        assert told.code == 1 and told.out.startswith("partial: 1 of 3 kernels stored\n") and "does not compile" not in told.out, told
+        assert told.code == 1 and told.out.startswith("partial: 1 of 3 kernels stored\n") and "  failed: " not in told.out, told
         assert f"missing: gone for cuda:90: {added}" in told.out and "missing: wrong for cuda:90: the ptxas: no toolchain here is " in told.out, told
 
 

@@ -167,10 +167,10 @@ class Warmth {
     console.out << fmt::format("{}: {} of {} stored", state, stored,
                                FormatCount(total(), "kernel"));
     if (refused_ > 0) console.out << fmt::format(", {} refused as when recorded", refused_);
-    if (failed_ > 0) console.out << fmt::format(", {} not compiling", failed_);
+    if (failed_ > 0) console.out << fmt::format(", {} failed", failed_);
     console.out << '\n';
     missing_names_.Print(console, "missing", missing_);
-    failed_names_.Print(console, "does not compile", failed_);
+    failed_names_.Print(console, "failed", failed_);
     console.out.flush();
   }
 
