@@ -207,6 +207,7 @@ void Summarize(const FoundArtifact& found, admin::v1::ArtifactSummary& out) {
     out.set_name(ToUtf8(document->metadata.name));
     ToProto(document->metadata.target, *out.mutable_target());
     out.set_toolchain(document->provenance.toolchain);
+    out.set_compile_micros(record.compile_micros);
   }
   uint64_t bytes = 0;
   for (const StageReference& stage : record.stages) bytes += stage.size_bytes;
@@ -215,7 +216,6 @@ void Summarize(const FoundArtifact& found, admin::v1::ArtifactSummary& out) {
   out.set_last_use_unix_ms(found.usage.last_use_unix_ms);
   out.set_hits(found.usage.hits);
   out.set_pinned(found.usage.pinned);
-  out.set_compile_micros(record.compile_micros);
   if (found.usage.uid) out.set_uid(*found.usage.uid);
   out.set_job(ToUtf8(found.usage.job));
   out.set_options(ToUtf8(found.usage.options));
