@@ -32,7 +32,8 @@ _OVERWRITTEN = ("num_warps",)
 # Triton cannot load a kernel without these.
 _NEEDED = ("name", "shared")
 _DECLINED_MAX = 256
-_HOW_TO_STORE = ("To have it stored: run the job once under kiln record, then kiln warm with its manifest.\n"
+_HOW_TO_STORE = ("To have it stored: run the job once under kiln record, then kiln warm with its manifest. Where the job has run before,\n"
+                 "  kiln record --job NAME writes the manifest on that node.\n"
                  "  A kernel that does not compile is never stored, but after kiln warm the daemon remembers it until it ends")
 # CacheMissError is to fit one screen.
 _OPTIONS_CHARACTERS_MAX = 400
