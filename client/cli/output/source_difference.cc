@@ -13,8 +13,8 @@
 namespace kiln::cli {
 namespace {
 
-constexpr size_t kLinesShownMax = 3;
-constexpr size_t kLineBytesMax = 100;
+constexpr size_t kShownLinesMax = 3;
+constexpr size_t kShownBytesMax = 100;
 constexpr size_t kBytesBeforeDifference = 40;
 constexpr int kLocationDepthMax = 8;
 constexpr size_t kLocationBytesMax = 4096;
@@ -30,10 +30,10 @@ std::vector<std::string> SplitLines(const std::string& text) {
 std::string DifferentPart(const std::string& line, const std::string& other) {
   const auto [at, _] = std::ranges::mismatch(line, other);
   const auto before = static_cast<size_t>(at - line.begin());
-  if (before < kLineBytesMax - kBytesBeforeDifference) {
-    return line.substr(0, kLineBytesMax);
+  if (before < kShownBytesMax - kBytesBeforeDifference) {
+    return line.substr(0, kShownBytesMax);
   }
-  return "…" + line.substr(before - kBytesBeforeDifference, kLineBytesMax);
+  return "…" + line.substr(before - kBytesBeforeDifference, kShownBytesMax);
 }
 
 // "train.py:31", what a location of Triton IR says, such as `loc("train.py":31:8)`; "" where it
@@ -101,7 +101,7 @@ std::vector<std::string> DifferentLines(const std::string& asked, const std::str
     const std::string mine_here = i < my_rest.size() ? my_rest[i] : "(no line)";
     const std::string other_here = i < other_rest.size() ? other_rest[i] : "(no line)";
     if (mine_here == other_here) continue;
-    if (different.size() == 2 * kLinesShownMax) break;
+    if (different.size() == 2 * kShownLinesMax) break;
     const size_t at = first_line - 1 + i;
     const std::string place = i < my_rest.size() ? ProgramPlace(mine, at, asked) : "";
     different.push_back(fmt::format("line {}{}: {}", first_line + i,
