@@ -384,6 +384,15 @@ def test_a_manifest_that_others_may_write_does_not_go_with_the_bundle(recorded, 
     assert not list(tmp_path.glob("back*"))
 
 
+def test_a_bundle_for_another_target_has_no_manifest_which_names_the_recorded_one(recorded, daemon, key, tmp_path):  # noqa: F811
+    """Who waited for it on the other node would wait for ever."""
+    daemon.kiln("warm", recorded[0], "--target", "cuda:80")  # which cannot have one of them
+    done = daemon.kiln("export", recorded[0], "--target", "cuda:80", "--sign-with", key, "-o", tmp_path / "x.bundle")
+    assert done.code == 1 and "2 artifacts in " in done.error and "not stored: descriptor_matmul" in done.error, done
+    assert "without the manifest, which names other targets" in done.error, done
+    assert "made for another GPU" in done.error and "descriptor_matmul" in done.error, done
+
+
 @pytest.mark.slow
 def test_an_export_is_of_a_job_or_a_target(daemon, kiln, other_daemon, key, tmp_path):  # noqa: F811
     source = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"

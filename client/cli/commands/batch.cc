@@ -1,16 +1,14 @@
 #include "client/cli/commands/batch.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "client/cli/commands/errors.h"
+#include "client/cli/commands/retargeted.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/file_names.h"
 #include "client/cli/output/format.h"
@@ -18,6 +16,7 @@
 #include "client/cli/output/progress.h"
 #include "client/cli/output/table.h"
 #include "client/cli/output/ticker.h"
+#include "client/cli/output/told_kernels.h"
 #include "client/cli/requests/ptxas_selector.h"
 #include "client/cli/requests/sass.h"
 #include "storage/base/mutex.h"
@@ -29,7 +28,6 @@ using std::chrono::microseconds;
 
 // Each explanation of a miss costs a search in the daemon.
 constexpr int kExplainedMissesMax = 16;
-constexpr size_t kNamesShownMax = 8;
 // Names are held of so many hits of a warm, to say which of them were not leased.
 constexpr size_t kHitNamesMax = 100'000;
 
@@ -40,8 +38,7 @@ struct Item {
   uint64_t line = 0;        // in the file of requests; 0: not from one
   std::string target;       // "" where the request could not be read
   std::string file;         // the name under which it is written; "" where nothing is
-  bool is_foreign = false;  // recorded: for this target the job makes another Triton IR
-  bool is_unsure = false;   // for this target it may: the recording does not say
+  RetargetedIr ir = RetargetedIr::kSame;
   bool is_known_refusal = false;
   SteadyTime sent;
   NamedCompilers compilers;                   // as the daemon was told
@@ -115,8 +112,8 @@ Json JsonOf(const Item& item) {
   json["wait_ms"] = Milliseconds(item.duration);
   if (!item.target.empty()) json["target"] = item.target;
   if (item.line != 0) json["line"] = item.line;
-  if (item.is_foreign) json["ir_differs"] = true;
-  if (item.is_unsure) json["ir_may_differ"] = true;
+  if (item.ir == RetargetedIr::kDiffers) json["ir_differs"] = true;
+  if (item.ir == RetargetedIr::kMayDiffer) json["ir_may_differ"] = true;
   if (!item.file.empty() && status.ok()) json["file"] = item.file;
   return json;
 }
@@ -136,31 +133,6 @@ absl::Status WithCode(const absl::Status& status) {
   }
   return Annotate(status, absl::StatusCodeToString(status.code()));
 }
-
-// Kernels of which the end says something. Holds the names of the first ones.
-class ToldKernels {
- public:
-  void Add(const std::string& name) {
-    ++count_;
-    if (names_.size() < kNamesShownMax && !name.empty()) names_.insert(name);
-  }
-
-  // "2 kernels WHAT: a, b".
-  void Tell(Console& console, std::string_view what) const {
-    if (count_ == 0) return;
-    const bool is_full = names_.size() == kNamesShownMax && count_ > kNamesShownMax;
-    const std::string more = is_full ? fmt::format(" and {} more", count_ - kNamesShownMax) : "";
-    console.err << fmt::format("{} {}: {}{}\n", FormatCount(count_, "kernel"), what,
-                               Printable(fmt::format("{}", fmt::join(names_, ", "))), more);
-  }
-
-  uint64_t count() const { return count_; }
-  const std::set<std::string>& names() const { return names_; }
-
- private:
-  uint64_t count_ = 0;
-  std::set<std::string> names_;
-};
 
 class Batch {
  public:
@@ -274,12 +246,11 @@ class Batch {
     if (options_.output != nullptr) item.file = names_.For(named.name);
     if (named.request.ok() && named.request->has_target()) {
       item.target = TargetName(named.request->target());
-      const Recorded& recorded = named.recorded;
-      const std::vector<std::string>& same = recorded.same_ir_targets;
-      item.is_foreign = !same.empty() && std::ranges::find(same, item.target) == same.end();
-      item.is_unsure = same.empty() && recorded.is_retargeted && options_.is_warming &&
-                       named.request->source().kind() == v1::SOURCE_KIND_TTIR;
-      item.is_known_refusal = recorded.is_refused;
+      item.ir = IrOf(named);
+      if (!options_.is_warming && item.ir == RetargetedIr::kMayDiffer) {
+        item.ir = RetargetedIr::kSame;  // whoever compiles for a target chose it
+      }
+      item.is_known_refusal = named.recorded.is_refused;
     }
     item.sent = clock_.Now();
     return item;
@@ -303,9 +274,8 @@ class Batch {
       if (!written.ok()) item.answer = Annotate(written, "cannot write");
     }
     ++counts_.answers;
-    if (item.is_foreign) foreign_.Add(item.name);
-    if (item.is_unsure) unsure_.Add(item.name);
-    const bool is_named = item.is_foreign || item.is_unsure;
+    retargeted_.Add(item.ir, item.name);
+    const bool is_named = item.ir != RetargetedIr::kSame;
     if (item.answer.ok()) {
       const v1::Outcome outcome = item.answer->outcome();
       if (outcome == v1::OUTCOME_HIT) ++counts_.hit;
@@ -364,12 +334,7 @@ class Batch {
   }
 
   void TellNamed() {
-    foreign_.Tell(console_,
-                  "made for another GPU: on this target the job's Triton makes other IR, so it may "
-                  "compile again");
-    unsure_.Tell(console_,
-                 "recorded for another GPU: whether the job's Triton makes the same IR on this "
-                 "target is not known, so it may compile again");
+    retargeted_.Tell(console_);
     not_leased_.Tell(console_,
                      "not leased, since the leases of this user, or of all, have their share: the "
                      "store may evict them before the job runs");
@@ -428,8 +393,7 @@ class Batch {
   FileNames names_{"index"};
   std::optional<absl::StatusOr<std::string>> nvdisasm_;  // once one is needed
   std::map<uint64_t, Item> sent_;                        // by their index
-  ToldKernels foreign_;
-  ToldKernels unsure_;
+  RetargetedKernels retargeted_;
   ToldKernels not_leased_;
   std::map<std::string, std::string> hit_names_;  // of a warm, by key
   std::string stopped_;                           // when no more requests were sent, and why

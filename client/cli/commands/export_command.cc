@@ -9,9 +9,12 @@
 
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
+#include "client/cli/commands/keys.h"
 #include "client/cli/commands/request_source.h"
+#include "client/cli/commands/retargeted.h"
 #include "client/cli/commands/stored_requests.h"
 #include "client/cli/output/enum_names.h"
+#include "client/cli/output/first_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
@@ -40,7 +43,11 @@ struct ExportArguments {
 
 struct Chosen {
   std::vector<std::string> keys;
-  std::vector<std::string> missing;  // kernels that are not stored, and why
+  uint64_t missing = 0;
+  FirstNames missing_names;  // kernels that are not stored, and why
+  RetargetedKernels retargeted;
+
+  void AddMissing(std::string name) { missing_names.Add(missing++, std::move(name)); }
 };
 
 // Asks for each request of the manifests, and has nothing compiled.
@@ -63,10 +70,10 @@ absl::StatusOr<Chosen> Named(const ExportArguments& arguments, Session& session)
                       named->request.ok() ? TargetName(named->request->target()) : "");
       const MutexLock lock(mutex);
       if (!named->request.ok()) {
-        chosen.missing.push_back(
-            fmt::format("{}: {}", named->name, Summarize(named->request.status())));
+        chosen.AddMissing(fmt::format("{}: {}", named->name, Summarize(named->request.status())));
         continue;
       }
+      chosen.retargeted.Add(IrOf(*named), named->name);
       request = *std::move(named->request);
       request.set_cache_policy(v1::CACHE_POLICY_ONLY_IF_CACHED);
       request.set_priority(v1::PRIORITY_BACKGROUND);
@@ -82,7 +89,7 @@ absl::StatusOr<Chosen> Named(const ExportArguments& arguments, Session& session)
     } else {
       std::string& name = names.at(index);
       if (!absl::IsNotFound(answer.status())) name += ": " + Summarize(answer.status());
-      chosen.missing.push_back(std::move(name));
+      chosen.AddMissing(std::move(name));
     }
     names.erase(index);
   };
@@ -149,8 +156,10 @@ Wanted AllOf(const ExportArguments& arguments) {
 
 // What became of the artifacts.
 struct Counts {
-  uint64_t gone = 0;
+  uint64_t gone = 0;  // evicted meanwhile, or damaged
+  FirstNames gone_keys;
   uint64_t too_large = 0;
+  FirstNames too_large_keys;
   uint64_t own_entries = 0;  // keys and tunings, of --job and --all
 };
 
@@ -186,8 +195,12 @@ class Exporter {
 
   absl::Status Write(ExportRequest request, const admin::v1::ExportArtifactsResponse& answer)
       KILN_REQUIRES(mutex_) {
-    counts_.gone += static_cast<uint64_t>(answer.missing_keys_size());
-    counts_.too_large += static_cast<uint64_t>(answer.too_large_keys_size());
+    for (const std::string& key : answer.missing_keys()) {
+      counts_.gone_keys.Add(counts_.gone++, Hex(key));
+    }
+    for (const std::string& key : answer.too_large_keys()) {
+      counts_.too_large_keys.Add(counts_.too_large++, Hex(key));
+    }
     if (!answer.frame().empty()) {
       KILN_RETURN_IF_ERROR(CannotRun(writer_.Add(answer.frame(), answer.artifacts())));
     }
@@ -210,13 +223,15 @@ class Exporter {
 ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Counts& counts,
                 const BundleWriter& writer, Session& session) {
   Console& console = session.console();
-  const uint64_t missing = chosen.missing.size() + counts.gone;
+  const uint64_t missing = chosen.missing + counts.gone;
   if (session.json()) {
     console.out << Dump(Json{{"artifacts", writer.artifacts()},
                              {"bytes", writer.bytes()},
                              {"signed", !arguments.key.empty()},
                              {"keys", counts.own_entries},
                              {"missing", missing},
+                             {"ir_differs", chosen.retargeted.differing()},
+                             {"ir_may_differ", chosen.retargeted.unsure()},
                              {"too_large", counts.too_large}})
                 << std::endl;
   } else {
@@ -230,13 +245,11 @@ ExitCode Report(const ExportArguments& arguments, const Chosen& chosen, const Co
       }
     }
   }
-  for (const std::string& name : chosen.missing) {
-    console.err << fmt::format("  not stored: {}\n", Printable(name));
-  }
-  if (counts.too_large > 0) {
-    console.err << fmt::format("  {} left out: larger than a bundle takes\n",
-                               FormatCount(counts.too_large, "artifact"));
-  }
+  chosen.missing_names.Print(console.err, "not stored", chosen.missing);
+  counts.gone_keys.Print(console.err, "evicted meanwhile, or damaged", counts.gone);
+  counts.too_large_keys.Print(console.err, "left out, larger than a bundle takes",
+                              counts.too_large);
+  chosen.retargeted.Tell(console);
   if (arguments.key.empty()) {
     console.err << "  not signed, so no kilnd imports it\n  try: --sign-with KEY.pem\n";
   }
@@ -269,6 +282,10 @@ absl::StatusOr<uint64_t> AddStoredManifest(const ExportArguments& arguments, Adm
 // The manifest has keys that decide what jobs are given, and whoever imports it passes them on as
 // trusted.
 absl::Status AddManifest(const ExportArguments& arguments, BundleWriter& writer, Session& session) {
+  if (!arguments.targets.empty()) {
+    session.console().err << "  without the manifest, which names other targets\n";
+    return absl::OkStatus();
+  }
   const std::string& path = arguments.files.front();
   const bool is_one_file = arguments.files.size() == 1 && path != "-";
   const auto trusted = is_one_file ? TrustedFile::Open(path) : std::nullopt;

@@ -1,7 +1,6 @@
 #include "client/cli/commands/warmth.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,7 +10,9 @@
 #include <vector>
 
 #include "client/cli/commands/errors.h"
+#include "client/cli/commands/retargeted.h"
 #include "client/cli/output/enum_names.h"
+#include "client/cli/output/first_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
 #include "client/cli/output/progress.h"
@@ -27,7 +28,6 @@ constexpr auto kAskAgainTime = std::chrono::milliseconds(500);
 // While this many are missing, nobody needs to know of those behind them but for the progress.
 constexpr uint64_t kMissingAskedMax = 64;
 constexpr auto kAskForAllTime = std::chrono::seconds(5);
-constexpr size_t kNamesShownMax = 16;
 
 // It says nothing of the request: the daemon is away, ends (and cancels its calls), or has no time.
 bool IsOfTheMoment(const absl::Status& status) {
@@ -37,34 +37,6 @@ bool IsOfTheMoment(const absl::Status& status) {
          absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
          absl::IsPermissionDenied(status);
 }
-
-// How many requests there are of a kind, and the names of the first. A manifest may have millions.
-class FirstNames {
- public:
-  void Add(uint64_t at, std::string name) {
-    names_.emplace(at, std::move(name));
-    if (names_.size() > kNamesShownMax) names_.erase(std::prev(names_.end()));
-  }
-  void Remove(uint64_t at) { names_.erase(at); }
-
-  Json AsJson() const {
-    Json names = Json::array();
-    for (const auto& [at, name] : names_) names.push_back(name);
-    return names;
-  }
-  void Print(Console& console, const char* title, uint64_t count) const {
-    for (const auto& [at, name] : names_) {
-      console.out << "  " << title << ": " << Printable(name) << '\n';
-    }
-    if (count > names_.size()) {
-      console.out << fmt::format("  {}: {} more\n", title, count - names_.size());
-    }
-  }
-  std::string First() const { return names_.empty() ? "" : names_.begin()->second; }
-
- private:
-  std::map<uint64_t, std::string> names_;  // by position
-};
 
 // What is known of the requests so far. Holds a bit for each request.
 class Warmth {
@@ -92,6 +64,7 @@ class Warmth {
         if (at == is_missing_.size()) {
           is_missing_.push_back(true);  // until it is answered
           ++missing_;
+          retargeted_.Add(IrOf(*named), named->name);
         }
         if (!is_missing_[at]) continue;
         if (!named->request.ok()) {
@@ -160,7 +133,9 @@ class Warmth {
                                {"refused", refused_},
                                {"failed", failed_names_.AsJson()},
                                {"missing", missing_names_.AsJson()},
-                               {"missing_count", missing_}})
+                               {"missing_count", missing_},
+                               {"ir_differs", retargeted_.differing()},
+                               {"ir_may_differ", retargeted_.unsure()}})
                   << std::endl;
       return;
     }
@@ -169,9 +144,10 @@ class Warmth {
     if (refused_ > 0) console.out << fmt::format(", {} refused as when recorded", refused_);
     if (failed_ > 0) console.out << fmt::format(", {} failed", failed_);
     console.out << '\n';
-    missing_names_.Print(console, "missing", missing_);
-    failed_names_.Print(console, "failed", failed_);
+    missing_names_.Print(console.out, "missing", missing_);
+    failed_names_.Print(console.out, "failed", failed_);
     console.out.flush();
+    retargeted_.Tell(console);
   }
 
  private:
@@ -222,6 +198,7 @@ class Warmth {
   uint64_t refused_ = 0;  // as when they were recorded
   uint64_t failed_ = 0;
   FirstNames failed_names_;
+  RetargetedKernels retargeted_;
   bool was_asked_ = false;  // for everything
   absl::Status trouble_;    // with the daemon, the last time
 };

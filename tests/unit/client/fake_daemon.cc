@@ -246,7 +246,8 @@ grpc::Status FakeAdminService::RemoveToolchain(grpc::ServerContext*,
 
 grpc::Status FakeAdminService::ExportArtifacts(grpc::ServerContext*,
                                                const admin::v1::ExportArtifactsRequest*,
-                                               admin::v1::ExportArtifactsResponse*) {
+                                               admin::v1::ExportArtifactsResponse* response) {
+  *response = exported;
   return grpc::Status::OK;
 }
 

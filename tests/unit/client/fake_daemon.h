@@ -93,6 +93,7 @@ class FakeAdminService final : public admin::v1::AdminService::Service {
   // What an import of a block does; by default its answer is empty.
   std::function<grpc::Status(const admin::v1::ImportBlockRequest&, admin::v1::ImportBlockResponse*)>
       on_import;
+  admin::v1::ExportArtifactsResponse exported;  // the answer to each call
   admin::v1::GetStatsResponse stats;
   admin::v1::ListToolchainsResponse toolchains;
   std::vector<admin::v1::ArtifactSummary> artifacts;  // in the order of their keys

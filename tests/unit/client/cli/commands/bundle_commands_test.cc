@@ -65,6 +65,16 @@ TEST_F(BundleCommandsTest, AnotherVersionsDaemonIsNamedWhereABundleComesToNothin
   }
 }
 
+TEST_F(BundleCommandsTest, AnExportNamesWhatIsDamagedOrTooLarge) {
+  daemon_.admin().exported.set_frame(*CompressFrame("block"));
+  daemon_.admin().exported.set_artifacts(1);
+  daemon_.admin().exported.add_missing_keys(std::string(32, '\xab'));
+  daemon_.admin().exported.add_too_large_keys(std::string(32, '\xcd'));
+  EXPECT_EQ(Run({"export", "--all", "--target", "cuda:90", "-o", files_.File("new.bundle")}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("  evicted meanwhile, or damaged: abababab"));
+  EXPECT_THAT(err_.str(), HasSubstr("  left out, larger than a bundle takes: cdcdcdcd"));
+}
+
 TEST_F(BundleCommandsTest, AnImportWaitsForTheAnswerOfAnEarlierBlock) {
   std::atomic<int> asked = 0;
   const auto gate = std::make_shared<Gate>();
