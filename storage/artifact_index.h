@@ -80,6 +80,7 @@ struct ArtifactUsage {
   std::string options = {};  // what lists show of the request
   std::string name = {};     // of the kernel
   int64_t created_unix_ms = 0;
+  bool is_ahead = false;  // nobody waited for it: a warm, or an import
   // False: an earlier version of Kiln put it, so the record alone says name and time.
   bool HasName() const { return !name.empty() || created_unix_ms != 0; }
 
@@ -92,7 +93,8 @@ inline ArtifactUsage FirstUsage(const CallContext& context, const ArtifactRecord
           .job = context.job.substr(0, limits::kActivityJobBytesMax),
           .options = record.options.substr(0, limits::kListedOptionsBytesMax),
           .name = record.name.substr(0, limits::kListedNameBytesMax),
-          .created_unix_ms = record.created_unix_ms};
+          .created_unix_ms = record.created_unix_ms,
+          .is_ahead = IsAhead(context.priority)};
 }
 
 struct FoundArtifact {

@@ -53,8 +53,8 @@ bool Matches(const admin::v1::ArtifactSummary& artifact,
 
 using StoredAt = std::pair<int64_t, Digest>;
 
-// The newest that the request's filters leave, the newest first. Of one user's, who may be anybody,
-// looks at as many as a search for the nearest does.
+// The newest that somebody waited for and the request's filters leave, the newest first. Of one
+// user's, who may be anybody, looks at as many as a search for the nearest does.
 absl::StatusOr<std::vector<StoredAt>> NewestOf(ArtifactIndex& index, const CallContext& context,
                                                const admin::v1::ListArtifactsRequest& request) {
   std::vector<StoredAt> newest;  // a heap, the oldest first
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<StoredAt>> NewestOf(ArtifactIndex& index, const CallC
     seen += page.size();
     after = page.back().key;
     for (const auto& [key, usage] : page) {
-      if (IsUserCacheKey(key) || !MayMatch(key, usage, request)) continue;
+      if (usage.is_ahead || IsUserCacheKey(key) || !MayMatch(key, usage, request)) continue;
       StoredAt stored(usage.created_unix_ms, key);
       if (!usage.HasName()) {
         if (request.has_uid() && ++records_read > limits::kNearestRecordsMax) continue;
@@ -218,6 +218,7 @@ void Summarize(const FoundArtifact& found, admin::v1::ArtifactSummary& out) {
   out.set_pinned(found.usage.pinned);
   if (found.usage.uid) out.set_uid(*found.usage.uid);
   out.set_job(ToUtf8(found.usage.job));
+  out.set_ahead(found.usage.is_ahead);
   out.set_options(ToUtf8(found.usage.options));
 }
 

@@ -164,9 +164,11 @@ absl::Status ImportBlock(const RpcDependencies& parts, const std::string& truste
                         DecompressFrame(request.frame(), limits::kBundleBlockBytesMax));
   v1::BundleBlock block;
   if (!block.ParseFromString(content)) return DataLoss("the block is no BundleBlock");
+  CallContext ahead = context;
+  ahead.priority = Priority::kWarm;  // no job waits
   for (const v1::BundleArtifact& artifact : block.artifacts()) {
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
-    KILN_RETURN_IF_ERROR(Import(parts, context, artifact, *response.add_artifacts()));
+    KILN_RETURN_IF_ERROR(Import(parts, ahead, artifact, *response.add_artifacts()));
   }
   if (request.wants_manifest()) response.set_manifest(std::move(*block.mutable_manifest()));
   if (block.has_end()) *response.mutable_end() = block.end();

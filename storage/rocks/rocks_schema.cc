@@ -44,6 +44,7 @@ std::string EncodeUsage(const ArtifactUsage& usage) {
     writer.String(usage.options);
     writer.String(usage.name);
     writer.Number(usage.created_unix_ms);
+    writer.Number(static_cast<uint8_t>(usage.is_ahead));
   }
   return writer.Take();
 }
@@ -63,6 +64,7 @@ std::optional<ArtifactUsage> DecodeUsage(std::string_view bytes) {
     usage.name = reader.String();
     usage.created_unix_ms = reader.Number<int64_t>();
   }
+  if (reader.ok() && !reader.AtEnd()) usage.is_ahead = reader.Number<uint8_t>() != 0;
   return IfWhole(reader, std::move(usage));
 }
 

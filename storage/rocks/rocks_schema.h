@@ -18,7 +18,7 @@ namespace kiln {
 // an older program would take for damaged. Version 4 added user, job and options to usages, and
 // version 5 name and time, which an older program would lose together with the pins. Version 6
 // added binaries to records, and LZ4.
-inline constexpr uint32_t kRocksSchemaVersion = 6;
+inline constexpr uint32_t kRocksSchemaVersion = 7;
 
 // Column families. kDefault, which RocksDB requires, has the one row of RocksDatabase::Write.
 enum class RocksFamily : size_t {

@@ -139,6 +139,9 @@ def test_what_is_compiled_after_a_warm_is_reported_with_the_way_to_the_cause(rec
         assert today["done"]["warmed"] == 2 * len(KERNELS) and other.kiln("stats", "--days").code == 0
         why = other.kiln("why", "--job", "train")
         assert "num_warps: asked 16" in why.out, why
+        assert len(other.kiln("why", "--job", "train", "--json").objects()) == 1  # nobody waited for what the warm had compiled
+        assert "num_warps: asked 16" in other.kiln("why", "--last-miss").out
+        assert "by a warm or an import" in other.kiln("why", "softmax").out
 
 
 @pytest.mark.slow
@@ -164,6 +167,10 @@ def test_a_kernel_that_another_gpu_lowers_otherwise_is_named(recorded, kiln, dae
     assert "vector_add" not in warmed.error
     named = {one["name"] for one in daemon.kiln("warm", path, "--target", "cuda:80", "--json").objects() if one.get("ir_differs")}
     assert named == {"descriptor_matmul"}
+    for command in ("warm", "--status"), ("wait", "--timeout", "1m"):
+        told = daemon.kiln(*command, path, "--target", "cuda:80")
+        assert told.code == 1 and "1 kernel made for another GPU" in told.error and "descriptor_matmul" in told.error, told
+        assert daemon.kiln(*command, path, "--target", "cuda:80", "--json").objects()[0]["ir_differs"] == 1
     # What the daemon writes of stored requests does not say it.
     *requests, _ = requests_in(kiln, path)
     unsaid = [{name: value for name, value in one.items() if name != "recorded"} for one in requests]
@@ -546,7 +553,7 @@ def test_why_a_kernel_was_compiled(recorded, kiln, daemon, other_daemon, tmp_pat
     with other_daemon as other:
         def compile_for(job, line):
             (tmp_path / "one.jsonl").write_text(json.dumps(line) + "\n")
-            assert other.kiln("warm", tmp_path / "one.jsonl", "--job", job).code == 0
+            assert other.kiln("compile", "--requests", tmp_path / "one.jsonl", "--job", job).code == 0
 
         compile_for("first", plain)
         alone = other.kiln("why", "softmax", "--json").objects()[0]

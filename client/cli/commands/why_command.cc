@@ -50,8 +50,11 @@ Explanation Explain(Artifact artifact, AdminClient& admin, Client& client, Sessi
   Explanation explanation{std::move(artifact), v1::NearestResponse(), {}};
   const auto request =
       StoredRequest(admin, explanation.artifact.key(), session.Call(kQuestionTime));
-  // Evicted just now, or an artifact of a daemon that did not keep requests.
-  if (!request.ok()) return explanation;
+  // Evicted just now, say, or an artifact of a daemon that did not keep requests.
+  if (!request.ok()) {
+    explanation.nearest = request.status();
+    return explanation;
+  }
   explanation.nearest = client.Nearest(*request, session.Call(kQuestionTime));
   if (!explanation.nearest.ok()) return explanation;
   const auto& differences = explanation.nearest->differences();
@@ -72,8 +75,9 @@ std::string CompileTime(uint64_t micros) {
 
 std::string Requester(const Artifact& artifact) {
   if (!artifact.has_uid()) return "";
-  return fmt::format(" for uid {}{}", artifact.uid(),
-                     artifact.job().empty() ? "" : ", job " + artifact.job());
+  return fmt::format(" for uid {}{}{}", artifact.uid(),
+                     artifact.job().empty() ? "" : ", job " + artifact.job(),
+                     artifact.ahead() ? ", by a warm or an import" : "");
 }
 
 void PrintExplanation(Console& console, const Explanation& explanation) {
@@ -123,8 +127,8 @@ Json ExplanationJson(const Explanation& explanation) {
   return json;
 }
 
-// Artifacts that were compiled for the job, or all, or the last; without entries of users' own
-// namespaces.
+// Artifacts without entries of users' own namespaces: all, or those that somebody waited for, of
+// the job or the last.
 absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const WhyArguments& arguments,
                                                Session& session) {
   std::vector<Artifact> all;
@@ -135,7 +139,8 @@ absl::StatusOr<std::vector<Artifact>> Compiled(AdminClient& admin, const WhyArgu
     KILN_ASSIGN_OR_RETURN(const auto page,
                           admin.ListArtifacts(session.Call(kQuestionTime), request));
     for (const Artifact& one : page.artifacts()) {
-      if (!one.has_own_uid()) all.push_back(one);
+      const bool is_miss = !one.ahead() || !arguments.key.empty();
+      if (is_miss && !one.has_own_uid()) all.push_back(one);
     }
     request.set_after(page.next());
   } while (!request.after().empty());
@@ -193,9 +198,12 @@ absl::StatusOr<ExitCode> RunWhy(const WhyArguments& arguments, Session& session)
     } else {
       PrintExplanation(console, explanation);
     }
+    console.out.flush();
   }
-  console.out.flush();
-  if (chosen.empty()) console.err << "kiln why: nothing was compiled that is still stored\n";
+  if (chosen.empty()) {
+    console.err << "kiln why: nothing is stored that somebody waited for; what a warm had compiled "
+                   "is no miss\n";
+  }
   return chosen.empty() ? kFailed : kOk;
 }
 
@@ -205,9 +213,8 @@ void AddWhy(CommandParser& parser) {
   auto [command, arguments] = parser.AddSubcommand(
       "why", "Say why a kernel was compiled: what was stored, and what differs", RunWhy);
   command.Add("KEY", arguments.key, kKeyHelp);
-  command.AddFlag("--last-miss", arguments.last_miss, "The kernel that was compiled last");
-  command.Add("--job", arguments.job,
-              "Everything that was compiled first for this job, newest first");
+  command.AddFlag("--last-miss", arguments.last_miss, "The kernel that somebody waited for last");
+  command.Add("--job", arguments.job, "Everything that this job waited for first, newest first");
 }
 
 }  // namespace kiln::cli

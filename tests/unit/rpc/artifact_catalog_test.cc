@@ -183,13 +183,14 @@ TEST_F(ArtifactCatalogTest, RecordWithoutAReadableDocumentIsListedByTheRest) {
 
 TEST_F(ArtifactCatalogTest, TheNewestAreThoseThatWereStoredLast) {
   const std::vector<std::pair<std::string, int64_t>> times = {
-      {"aa", 5}, {"bb", 7}, {"cc", 0}, {"dd", 6}};
+      {"aa", 5}, {"bb", 7}, {"cc", 0}, {"dd", 6}, {"ee", 9}};
   for (const auto& [digits, created] : times) {
     MadeArtifact made = MakeArtifact(digits);
     made.record.key = Key(digits);
     made.record.created_unix_ms = created;
     CallContext context;
     context.principal.uid = digits == "bb" ? 1 : 2;
+    if (digits == "ee") context.priority = Priority::kWarm;  // nobody waited
     ASSERT_TRUE(store_.index().Put(context, made.record, made.blobs).ok());
   }
   admin::v1::ListArtifactsRequest request;
