@@ -159,6 +159,25 @@ def test_tune_finds_the_fastest_and_later_programs_have_it(other_daemon, other_j
 
 
 @pytest.mark.slow
+def test_a_job_that_is_recorded_or_renews_takes_kept_times_where_it_measures_nothing(daemon, other_daemon, other_jax, tmp_path):
+    path, explained = tmp_path / "manifest.jsonl", f"explain(jax.jit({DOUBLED}).lower(X))"
+    with other_jax(folder="tuned", **HANDLER) as job:
+        started(job).value(f"kiln.jax.tune({DOUBLED}, X) and None")
+    with other_jax(folder="recorded", KILN_MODE="record", KILN_MANIFEST=str(path), **HANDLER) as job:
+        assert "; tuned: BLOCK: 128" in started(job).value(explained)
+    with other_jax(folder="renewed", KILN_TUNINGS="renew", **HANDLER) as job:
+        assert "; tuned: BLOCK: 128" in started(job).value(explained)
+        assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 3
+    with other_daemon as own:
+        assert own.kiln("warm", path).code == 0
+        with other_jax(root=own.root, folder="warmed", **HANDLER) as job:
+            assert "; tuned: BLOCK: 128" in started(job).value(explained)
+            assert job.value("counted()") == {"compiled": 0, "found": 1, "local": 0}
+    with other_jax(root=None, folder="alone", KILN_MODE="record", KILN_MANIFEST=str(path), **HANDLER) as job:
+        assert "; not tuned, the first configuration: BLOCK: 64" in started(job).value(explained)
+
+
+@pytest.mark.slow
 def test_a_node_that_was_warmed_has_the_times_of_the_job_that_was_recorded(daemon, other_daemon, other_jax, tmp_path):
     path = tmp_path / "manifest.jsonl"
     with other_jax(folder="recorded", KILN_MODE="record", KILN_MANIFEST=str(path), **HANDLER) as job:

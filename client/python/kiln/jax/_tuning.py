@@ -21,7 +21,8 @@ VARIABLE = "KILN_JAX_TUNE"
 _FILE = "times"
 _OF_THIS_PROCESS = b"here: "  # begins keys of which nobody else could have times
 _lock = threading.Lock()
-_times: Dict[bytes, "List[float]"] = {}  # of this process, by key
+_times: Dict[bytes, "List[float]"] = {}  # that this process has measured, by key
+_found: Dict[bytes, "List[float]"] = {}  # that the daemon had, by key
 # What settled() has answered, and until when it holds: each other answer asks the daemon.
 _settled: "Dict[Tuple[Plan, Any], Tuple[Plan, float]]" = {}
 _SETTLED_MAX = 4096
@@ -64,7 +65,7 @@ def settled(plan: Plan, arrays: Sequence[Any]) -> Plan:
     if session.tunings is None and time.monotonic() < until and (before.chosen or not is_to_tune):
         return before
     target = _devices.target_of(plan, platform)
-    known = _known(plan, target, device)
+    known = _known(plan, target, device, is_to_tune)
     if is_to_tune:
         _tune(plan, target, device, arrays, known)
     now = _with_fastest(plan, known)
@@ -149,26 +150,43 @@ def _times_of(plan: Plan, target: Any, device: Any, arrays: Sequence[Any], place
 # --- Keys and times --------------------------------------------------------------------------------------------------
 
 
-def _known(plan: Plan, target: Any, device: Any) -> "Dict[int, List[float]]":
-    """Times by way: of this process, otherwise of the daemon."""
+def _known(plan: Plan, target: Any, device: Any, is_to_measure: bool = False) -> "Dict[int, List[float]]":
+    """Times by way: of this process, otherwise of the daemon. is_to_measure: what is not known is measured next, so the settings may
+    want the daemon's times left out. A recording gets the daemon's times that are taken."""
     from kiln._plugin.settings import Settings
     keys = _keys(plan, target, device)
     with _lock:
         known = {place: _times[key] for place, key in keys.items() if key in _times}
     settings = Settings.of()
-    missing = {place: key for place, key in keys.items() if place not in known and not key.startswith(_OF_THIS_PROCESS)}
-    if not missing or settings.tunings != "use" or settings.mode in ("off", "record"):
+    is_renewed = is_to_measure and (settings.tunings == "renew" or settings.mode == "record")
+    missing = {place: key for place, key in keys.items() if not (place in known or key in _failed or key.startswith(_OF_THIS_PROCESS))}
+    if not missing or is_renewed or _switched_off(settings):
         return known
     from kiln._plugin.attempt import attempt
     with attempt("to look for the times of a tuning"):
-        from kiln._plugin.service import service
-        from kiln._plugin.tunings import _read
-        kept = service(settings).get_all_own(missing.values(), tunings=True)
-        for place, key in missing.items():
-            times = _read(kept.get(key, {}).get(_FILE, b""))
-            if times:
-                known[place] = _times[key] = times
+        _find(settings, [key for key in missing.values() if key not in _found])
+    with _lock:
+        known.update((place, _found[key]) for place, key in missing.items() if key in _found)
     return known
+
+
+def _find(settings: Any, keys: "Sequence[bytes]") -> None:
+    """Asks the daemon. Declined."""
+    from kiln._plugin.manifest import manifest_of
+    from kiln._plugin.service import service
+    from kiln._plugin.tunings import _read
+    kept = service(settings).get_all_own(keys, tunings=True) if keys else {}
+    for key, files in kept.items():
+        if times := _read(files.get(_FILE, b"")):
+            with _lock:
+                _found[key] = times
+            if (manifest := manifest_of(settings)) is not None:
+                manifest.add_own(key, {_FILE: files[_FILE]})
+
+
+def _switched_off(settings: Any) -> str:
+    """The variable that has times neither looked for nor kept, or ""."""
+    return "KILN_MODE" if settings.mode == "off" else "KILN_TUNINGS" if settings.tunings == "off" else ""
 
 
 def _keep(key: bytes, times: "List[float]") -> None:
@@ -177,7 +195,7 @@ def _keep(key: bytes, times: "List[float]") -> None:
         _settled.clear()
     from kiln._plugin.settings import Settings
     settings = Settings.of()
-    if settings.tunings == "off" or settings.mode == "off" or key.startswith(_OF_THIS_PROCESS):
+    if _switched_off(settings) or key.startswith(_OF_THIS_PROCESS):
         return
     from kiln._plugin.attempt import attempt
     with attempt("to keep the times of a configuration"):
