@@ -254,6 +254,20 @@ def test_a_kernel_whose_device_tells_no_driver_is_tuned_for_this_process(other_j
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("change", [
+    "sys.modules['os'].environ.update(DISABLE_LLVM_OPT='1')",
+    "setattr(sys.modules['triton'].knobs.runtime, 'add_stages_inspection_hook', lambda *given: None if given else ('', ''))"
+], ids=["a switch", "a hook"])
+def test_times_of_kernels_that_something_else_may_change_are_of_this_process_alone(daemon, other_jax, change):
+    are_alone = "[key.startswith(b'here: ') for key in __import__('kiln.jax._tuning').jax._tuning._times]"
+    with other_jax(**HANDLER) as job:
+        started(job)
+        job.value(f"[explain(jax.jit({SCALE}).lower(X)), {change}] and None")
+        assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 3
+        assert job.value(are_alone) == [True] * 3
+
+
+@pytest.mark.slow
 def test_the_environment_has_calls_outside_jit_tune(other_jax):
     with other_jax(root=None, KILN_JAX_TUNE="1", **HANDLER) as job:
         started(job)

@@ -64,7 +64,7 @@ def find(settings: Settings, tuner: Any, kwargs: Mapping[str, Any], problem: Any
     started = time.monotonic()
     tuning = None
     with attempt("to look for the times of a tuning", _FORESEEN):
-        eligibility.check_switches()
+        check_kernels()
         _check(tuner)
         service(settings).prepare()
         tuning = Tuning(settings, tuner, _keys_of(settings, tuner, kwargs, problem, configs))
@@ -87,6 +87,13 @@ def _are_times(times: Any) -> bool:
     return type(times) is list and len(times) == _COUNT and all(type(one) in (int, float) and 0 < one < math.inf for one in times)
 
 
+def check_kernels(*vendors: str) -> None:
+    """Raises NotExpressible if a kernel depends on more than a key says. vendors: as for eligibility.check_switches()."""
+    eligibility.check_switches(*vendors)
+    if not getattr(knobs.runtime.add_stages_inspection_hook, "is_alone", False):
+        raise NotExpressible("another hook may change kernels")
+
+
 def _check(tuner: Any) -> None:
     """Raises NotExpressible if the times depend on more than a key says, or a program could miss that nothing was measured."""
     from triton.runtime.autotuner import Autotuner
@@ -97,8 +104,6 @@ def _check(tuner: Any) -> None:
     bench = Autotuner._bench.__wrapped__  # by autotune.install
     if not all(map(_is_tritons, (bench, tuner.do_bench, testing.do_bench, testing.do_bench_cudagraph))):
         raise NotExpressible("the program measures by itself")
-    if not getattr(knobs.runtime.add_stages_inspection_hook, "is_alone", False):
-        raise NotExpressible("another hook may change kernels")
 
 
 def _is_tritons(function: Any) -> bool:

@@ -209,7 +209,7 @@ def _keep(key: bytes, times: "List[float]") -> None:
 
 def _keys(plan: Plan, target: Any, device: Any) -> Dict[int, bytes]:
     """A key for each way: as with Triton, what the user's `key` names and the types of the arrays decide, and not their shapes."""
-    from kiln._plugin import groups, source_dependencies
+    from kiln._plugin import eligibility, groups, source_dependencies, tunings
     from kiln._plugin.service import Declined
     from kiln._plugin.settings import Settings
     from kiln.jax._lowering import specialization_of
@@ -220,6 +220,7 @@ def _keys(plan: Plan, target: Any, device: Any) -> Dict[int, bytes]:
     decides = {"problem": [list(tuner.keys), values, types], "aliases": sorted(plan.aliases.items()), "benchmark": benchmark}
     asked = [(specialization_of(plan, way, target), {**decides, "zeroed": list(way.zeroed)}) for way in plan.ways]
     try:
+        tunings.check_kernels(*eligibility.vendors_of(target))
         model = _devices.model(device)
         return {place: groups.key_of("tuning", (wanted.source, wanted.options), Settings.of(), device=model, **launch)
                 for place, (wanted, launch) in enumerate(asked)}
