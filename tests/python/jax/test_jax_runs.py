@@ -210,9 +210,33 @@ def test_a_configuration_that_does_not_run_is_left_out(other_jax):
         tuning, = job.value(f"[str(one) for one in kiln.jax.tune({DOUBLED}, X)]")
         assert tuning.startswith("doubled: BLOCK: 256,") and "of 2 (2 measured)" in tuning
         assert job.value("counted()") == {"compiled": 0, "found": 0, "local": 3}
+        assert job.log.count("kiln: doubled: left out: BLOCK: 128, ") == 1
         tuning, = job.value(f"[str(one) for one in kiln.jax.tune({DOUBLED}, X)]")
         assert tuning.startswith("doubled: BLOCK: 256,") and "of 2 (0 measured)" in tuning
+        assert job.log.count("left out") == 1
         assert "; tuned, 2 of 3 configurations: BLOCK: 256" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
+
+
+@pytest.mark.slow
+def test_a_configuration_that_does_not_compile_is_left_out_and_its_reason_is_logged(other_jax):
+    with other_jax(root=None, **HANDLER) as job:
+        started(job)
+        job.value("names.update(compiled=__import__('kiln.jax._compiled').jax._compiled)")
+        job.value("setattr(compiled, '_compile', lambda wanted, stock=compiled._compile: "
+                  "raising(ValueError('too large'))() if 64 in wanted.source.constants.values() else stock(wanted))")
+        assert "of 2 (2 measured)" in job.value(f"str(kiln.jax.tune({DOUBLED}, X)[0])")
+        assert job.log.count("kiln: doubled: left out: BLOCK: 64, ") == 1 and "maxnreg: None: too large" in job.log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [f"kiln.jax.tune({DOUBLED}, X)", f"{DOUBLED}(X)"])
+def test_a_kernel_that_require_misses_is_an_error_of_the_tuning(other_daemon, other_jax, function):
+    with other_daemon as own:
+        with other_jax(root=own.root, folder="first", **HANDLER) as job:
+            started(job).value(f"explain(jax.jit({DOUBLED}).lower(X))")  # one of the configurations
+        with other_jax(root=own.root, KILN_MODE="require", KILN_JAX_TUNE="1", **HANDLER) as job:
+            assert started(job).error(function).startswith("CacheMissError: ")
+            assert "left out" not in job.log
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
+from kiln.errors import CacheMissError
 from kiln.jax import _architecture
 from kiln.jax._descriptors import is_descriptor, passed_types
 from kiln.jax._specialization import Specialization
@@ -86,7 +87,7 @@ def compiled(wanted: Specialization) -> Compiled:
 
 def compiled_together(wanted: "Sequence[Specialization]") -> "List[Any]":
     """For each a Compiled, or the exception that its compile raised. The daemon compiles them side by side; what it does not give is
-    compiled here, side by side as well."""
+    compiled here, side by side as well. CacheMissError: that says nothing of the kernel."""
     from concurrent.futures import ThreadPoolExecutor, wait
     from kiln._plugin.autotune import THREADS_MAX, InTurns, work_of
     tried: Dict[Any, Any] = {}
@@ -108,6 +109,8 @@ def compiled_together(wanted: "Sequence[Specialization]") -> "List[Any]":
 def _tried(wanted: Specialization) -> Any:
     try:
         return compiled(wanted)
+    except CacheMissError:
+        raise
     except Exception as error:
         return error
 

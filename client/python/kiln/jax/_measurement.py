@@ -14,9 +14,10 @@ from kiln.jax._descriptors import Buffer, is_descriptor
 from kiln.jax._plan import Plan
 
 
-def measured(plan: Plan, kernels: "Mapping[int, Compiled]", arrays: Sequence[Any], device: Any) -> Dict[int, List[float]]:
+def measured(plan: Plan, kernels: "Mapping[int, Compiled]", arrays: Sequence[Any], device: Any,
+             reasons: Dict[int, Any]) -> Dict[int, List[float]]:
     """Times in milliseconds (median, 20th and 80th percentile) of the ways that run. kernels: by way. arrays: concrete, on the device.
-    LaunchError where none runs."""
+    reasons: gets why the others do not run. LaunchError where none runs."""
     from kiln.jax._launch import launch_of
     buffers, runtime = _Buffers(plan, arrays, device), _devices.launch_runtime(device)
     places, opened, candidates = list(kernels), [], (c.Candidate * len(kernels))()
@@ -26,7 +27,8 @@ def measured(plan: Plan, kernels: "Mapping[int, Compiled]", arrays: Sequence[Any
         try:
             launch = launch_of(plan, way, kernels[place], "cuda")
             kernel = _opened(runtime, kernels[place], device.local_hardware_id)
-        except (LaunchError, ValueError):
+        except (LaunchError, ValueError) as error:
+            reasons[place] = error
             continue  # needs more than the device has: NULL leaves it out
         values = _values(launch, kernel, buffers)
         frame = kernel._packer.take()
@@ -39,6 +41,9 @@ def measured(plan: Plan, kernels: "Mapping[int, Compiled]", arrays: Sequence[Any
     for one in tuned:
         one.size = ctypes.sizeof(c.Tuned)
     _call(runtime, candidates, buffers, tuned, plan.title)
+    for place, one in zip(places, tuned):
+        if one.code:
+            reasons.setdefault(place, one.reason.decode(errors="replace"))
     return {place: [one.median_ms, one.low_ms, one.high_ms] for place, one in zip(places, tuned) if one.code == 0 and one.runs > 0}
 
 

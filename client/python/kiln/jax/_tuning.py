@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from kiln._plugin.settings import LOG
 from kiln._signals import reraise_from_handler
+from kiln.errors import CacheMissError
 from kiln.jax import _counts, _devices
 from kiln.jax._plan import Plan
 
@@ -104,12 +105,12 @@ def _with_fastest(plan: Plan, known: "Dict[int, List[float]]") -> Plan:
 
 
 def _tried(plan: Plan, target: Any, device: Any, arrays: Sequence[Any], known: "Dict[int, List[float]]") -> "Dict[int, List[float]]":
-    """As _measure. Where nobody asked for a tuning by name, the call goes on without one."""
+    """As _measure. Where nobody asked for a tuning by name, the call goes on without one, but for CacheMissError."""
     try:
         return _measure(plan, target, device, arrays, known)
     except Exception as error:
         reraise_from_handler(error)
-        if session.tunings is not None:
+        if session.tunings is not None or isinstance(error, CacheMissError):
             raise
         LOG.warning("kiln: %s: not tuned: %s", plan.title, error)
         return {}
@@ -117,34 +118,41 @@ def _tried(plan: Plan, target: Any, device: Any, arrays: Sequence[Any], known: "
 
 def _measure(plan: Plan, target: Any, device: Any, arrays: Sequence[Any], known: "Dict[int, List[float]]") -> "Dict[int, List[float]]":
     """Of the ways whose times are not known. What does not compile or run is left out, and not tried again. Raises what the first of them
-    does if no way is left."""
+    does if no way is left; CacheMissError."""
     keys = _keys(plan, target, device)
     missing = [place for place, key in keys.items() if place not in known and key not in _failed]
     if not missing:
         return {}
+    reasons: Dict[int, Any] = {}
     try:
-        times = _times_of(plan, target, device, arrays, missing)
+        times = _times_of(plan, target, device, arrays, missing, reasons)
     except Exception as error:
         reraise_from_handler(error)
-        if not known:
+        if not known or isinstance(error, CacheMissError):
             raise
-        times = {}
-    _failed.update(keys[place] for place in missing if place not in times)
+        times, reasons = {}, {**dict.fromkeys(missing, error), **reasons}
+    for place in missing:
+        if place not in times:
+            _failed.add(keys[place])
+            LOG.warning("kiln: %s: left out: %s: %s", plan.title, plan.ways[place].variant, reasons.get(place, "it did not run"))
     for place, one in times.items():
         _keep(keys[place], one)
     return times
 
 
-def _times_of(plan: Plan, target: Any, device: Any, arrays: Sequence[Any], places: "Sequence[int]") -> "Dict[int, List[float]]":
-    """Of those of the ways that compile and run. Raises what the first does if none is left; LaunchError where none runs."""
+def _times_of(plan: Plan, target: Any, device: Any, arrays: Sequence[Any], places: "Sequence[int]",
+              reasons: Dict[int, Any]) -> "Dict[int, List[float]]":
+    """Of those of the ways that compile and run. reasons: gets why the others do not. Raises what the first does if none is left;
+    LaunchError where none runs; CacheMissError."""
     from kiln.jax import _measurement
     from kiln.jax._compiled import Compiled, compiled_together
     from kiln.jax._lowering import specialization_of
     made = compiled_together([specialization_of(plan, plan.ways[place], target) for place in places])
     kernels = {place: one for place, one in zip(places, made) if isinstance(one, Compiled)}
+    reasons.update((place, one) for place, one in zip(places, made) if place not in kernels)
     if not kernels:
         raise made[0]
-    return _measurement.measured(plan, kernels, arrays, device)
+    return _measurement.measured(plan, kernels, arrays, device, reasons)
 
 
 # --- Keys and times --------------------------------------------------------------------------------------------------
