@@ -72,6 +72,9 @@ def value(what: str, given: Any) -> Any:
         given = int(given)  # an enumeration
     if isinstance(given, (tuple, list)):
         raise TypeError(f"{what}: tuples and lists are not taken; pass their members one by one")
+    if type(given).__hash__ is None:
+        hint = "; options of Triton are keywords, such as maxnreg=64" if what.endswith(": backend_options") else ""
+        raise TypeError(f"{what}: values of the type {type(given).__name__} are not taken: they cannot be hashed{hint}")
     if type(given) is int and given not in _INTEGERS:
         raise ValueError(f"{what}: {given} does not fit 64 bits")
     if isinstance(given, complex):
@@ -83,6 +86,8 @@ def metaparameter(what: str, given: Any) -> Any:
     """What a keyword gives: a value, or a tuple of such, which is a constant of the kernel. TypeError; ValueError."""
     if is_array(given) or is_array(getattr(given, "base", None)):
         raise TypeError(f"{what}: arrays and descriptors are given by position, metaparameters by keyword")
+    if isinstance(given, list):
+        raise TypeError(f"{what}: a list is not taken; give a tuple, which is taken for a tl.constexpr")
     return tuple(metaparameter(what, one) for one in given) if type(given) is tuple else value(what, given)
 
 
