@@ -90,6 +90,16 @@ def test_refuses(jax, what):
     assert said.startswith(f"{kind}: ") and words in said, said
 
 
+def test_a_key_error_of_triton_itself_is_passed_on(jax):
+    jax.value("names.update(backend=__import__('triton.backends.nvidia.compiler').backends.nvidia.compiler.CUDABackend)")
+    jax.value("names.update(parse=backend.parse_options) or setattr(backend, 'parse_options', "
+              "lambda self, given: parse(self, given) if 'maxnreg' not in given else raising(KeyError('registers'))())")
+    try:
+        assert jax.error("lowered_call(kernels.copy, X, BLOCK=64, maxnreg=96)") == "KeyError: 'registers'"
+    finally:
+        jax.value("setattr(backend, 'parse_options', parse)")
+
+
 def test_a_nan_and_an_infinity_are_passed_on(jax):
     assert jax.value("[lowered_call(kernels.scale, X, 4, float(one), BLOCK=4)['scalars'][8:] for one in ('nan', 'inf')]") == ["0000c07f", "0000807f"]
 

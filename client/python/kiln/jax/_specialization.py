@@ -59,6 +59,8 @@ def specialized(kernel: Kernel, target: Any, arguments: Mapping[str, Any], keywo
         options, signature, constants, attributes = function._pack_args(backend, keywords, bound, specialization, rest)
     except KeyError:
         unknown = [name for name in keywords if name not in bound and name not in backend.parse_options({}).__dict__]
+        if not unknown:
+            raise
         raise TypeError(f"{kernel.name}: {', '.join(unknown)}: neither a parameter nor an option of Triton {_version()}") from None
     source = ASTSource(function, signature, constants, attributes)
     identity = (function.cache_key, target, compute_cache_key({}, specialization, str(options)))
