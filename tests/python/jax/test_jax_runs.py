@@ -154,8 +154,10 @@ def test_tune_finds_the_fastest_and_later_programs_have_it(other_daemon, other_j
             assert "; tuned: BLOCK: 128" in job.value(f"explain(jax.jit({DOUBLED}).lower(X))")
             assert job.value(f"kiln.jax.tune({DOUBLED}, X)[0].measured") == 0
             assert {name for name, _ in job.value("driver.seen()")} == {"doubled_128"}
-        with other_jax(root=other_daemon.root, folder="off", KILN_TUNINGS="off", **HANDLER) as job:
-            assert "not tuned" in job.value(f"[use_stand_in({str(FOLDER)!r}), explain(jax.jit({DOUBLED}).lower(X))][1]")
+        for variable in ("KILN_TUNINGS", "KILN_MODE"):
+            with other_jax(root=other_daemon.root, folder=variable, **{variable: "off"}, **HANDLER) as job:
+                told = started(job).value(f"explain(jax.jit({DOUBLED}).lower(X))")
+                assert f"; times are not looked for ({variable}=off), the first configuration: BLOCK: 64" in told
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def _chosen(plan: Plan, target: Any, platform: str) -> Tuple[int, str]:
         return 0, ""
     if plan.chosen is None:
         plan = _tuning.found(plan, target, platform)
-    place, source = plan.chosen or (0, "not tuned, the first configuration")
+    place, source = plan.chosen or (0, f"{_tuning.why_untuned()}, the first configuration")
     return place, f"; {source}: {plan.ways[place].variant}"
 
 

@@ -97,6 +97,13 @@ def found(plan: Plan, target: Any, platform: str) -> Plan:
     return plan if device is None else _with_fastest(plan, _known(plan, target, device))
 
 
+def why_untuned() -> str:
+    """Why there are no times, for people."""
+    from kiln._plugin.settings import Settings
+    variable = _switched_off(Settings.of())
+    return f"times are not looked for ({variable}=off)" if variable else "not tuned"
+
+
 def _with_fastest(plan: Plan, known: "Dict[int, List[float]]") -> Plan:
     if not known:
         return plan
