@@ -1,5 +1,6 @@
 """Kernels that kiln.jax compiles: the same as those of a PyTorch program, whatever decorators are around them."""
 
+import json
 import os
 
 import pytest
@@ -52,6 +53,24 @@ def test_a_second_process_finds_a_kernel_before_it_lowers_it(other_daemon, other
                     job.value("setattr(__import__('triton').compiler.compiler, 'ast_to_ttir', None)")
                 assert job.value("lowered_call(kernels.copy, X, BLOCK=64)")["binary"].startswith("7f454c46")
                 assert job.value("counted()")["found"] == (folder == "second")
+
+
+@pytest.mark.slow
+def test_a_second_process_refuses_an_entry_of_another_architecture_until_it_is_evicted(other_daemon, other_jax):
+    with other_daemon as own:
+        with other_jax(root=own.root, folder="first") as job:
+            job.value("names.update(keys=[], groups=__import__('kiln._plugin.groups')._plugin.groups, client=kiln.Client())")
+            job.value("setattr(groups.Groups, 'keep', lambda self, key, *more, keep=groups.Groups.keep: [keys.append(key), keep(self, key, *more)][1])")
+            job.value("[lowered_call(kernels.copy, X, BLOCK=64, capability=one) for one in (80, 90)] and None")
+            job.value("names.update(kept=[client.get_own(keys)[key] for key in keys])")
+            job.value("client.put_own({keys[1]: {**kept[1], 'copy.cubin': kept[0]['copy.cubin']}})")
+        with other_jax(root=own.root, folder="second") as job:
+            said = job.error("lowered_call(kernels.copy, X, BLOCK=64)")
+            assert said.startswith("ValueError: copy: it was compiled for 80, not for 90: ") and "'kiln evict KEY'" in said
+        listed = [json.loads(line) for line in own.kiln("ls", "--json").out.splitlines()]
+        assert own.kiln("evict", *(one["key"] for one in listed if "own_uid" in one)).code == 0
+        with other_jax(root=own.root, folder="third") as job:
+            assert job.value("lowered_call(kernels.copy, X, BLOCK=64)")["binary"].startswith("7f454c46")
 
 
 @pytest.mark.slow

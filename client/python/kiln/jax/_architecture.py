@@ -1,5 +1,6 @@
 """For which architecture a kernel was compiled, as its texts and its binary say. Nobody else looks before the program runs."""
 
+import os
 import re
 import struct
 from typing import Any, Iterator, Mapping
@@ -17,7 +18,8 @@ def check(name: str, wanted: Any, texts: "Mapping[str, Any]", binary: bytes) -> 
     """ValueError if one says another architecture than the wanted one."""
     for found in _named(texts, binary):
         if found != str(wanted):
-            raise ValueError(f"{name}: it was compiled for {found}, not for {wanted}: clear Triton's cache, and look at the daemon that answers")
+            raise ValueError(f"{name}: it was compiled for {found}, not for {wanted}: clear Triton's cache, and have an operator run "
+                             f"'kiln evict KEY' with each key that 'kiln ls' shows for {name} and as an own entry of uid {os.getuid()}")
 
 
 def _named(texts: "Mapping[str, Any]", binary: bytes) -> Iterator[str]:
