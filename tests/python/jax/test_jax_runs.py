@@ -94,15 +94,23 @@ def test_a_gradient_within_shard_map_is_each_devices_own(other_jax, version):
         assert job.value(f"{gradient}[jnp.array([0, 255, 256, 511])].tolist()") == [2.0, 2.0, 60.0, 60.0]
 
 
+SERIALIZE = "__import__('jax.experimental.serialize_executable').experimental.serialize_executable"
+PICKLE = "__import__('pickle')"
+EXPORTED = f"jax.export.export(jax.jit({SCALE}), disabled_checks=[jax.export.DisabledSafetyCheck.custom_call('kiln_launch')])(X)"
+
+
 @pytest.mark.slow
-def test_a_program_is_serialized_and_runs_in_another_process(other_jax, tmp_path):
-    serialize = "__import__('jax.experimental.serialize_executable').experimental.serialize_executable"
-    pickle, path = "__import__('pickle')", f"__import__('pathlib').Path({str(tmp_path / 'program')!r})"
+@pytest.mark.parametrize("written, read", [
+    (f"{PICKLE}.dumps({SERIALIZE}.serialize(jax.jit({SCALE}).lower(X).compile()))", f"{SERIALIZE}.deserialize_and_load(*{PICKLE}.loads(PROGRAM))"),
+    (f"{PICKLE}.dumps(dataclasses.replace({EXPORTED}, _get_vjp=None))", f"{PICKLE}.loads(PROGRAM).call")
+], ids=["serialized", "exported"])
+def test_a_program_is_written_and_runs_in_another_process(other_jax, tmp_path, written, read):
+    path = f"__import__('pathlib').Path({str(tmp_path / 'program')!r})"
     with other_jax(root=None, folder="first", **HANDLER) as job:
-        started(job).value(f"{path}.write_bytes({pickle}.dumps({serialize}.serialize(jax.jit({SCALE}).lower(X).compile())))")
+        started(job).value(f"{path}.write_bytes({written})")
     with other_jax(root=None, folder="second", **HANDLER) as job:
         started(job).value("kiln.jax.register('cpu')")
-        loaded = f"{serialize}.deserialize_and_load(*{pickle}.loads({path}.read_bytes()))"
+        loaded = read.replace("PROGRAM", f"{path}.read_bytes()")
         assert job.value(f"[first({loaded}(X)), driver.launches(), report().calls]") == [[[0.0, 2.0]], 1, {}]
 
 
@@ -202,6 +210,21 @@ def test_each_run_finds_the_same_contents_and_the_callers_arrays_stay(running, k
     assert all(found[:2] == [[0.0, 1.0], [before, before]] for _, found in measured)
     assert last[1][:2] == [[0.0, 1.0], [5.0, 5.0]]
     assert running.value("first([X, sums])") == [[0.0, 1.0], [5.0, 5.0]]
+
+
+def test_an_input_that_runs_write_is_restored_before_each(running):
+    running.value("driver.seen() and None")
+    restored = ADDED.replace("added", "added_restored").replace(", input_output_aliases={1: 0}", "")
+    assert running.value(f"kiln.jax.tune({restored}, X, X * 0 + 5)[0].measured") == 3
+    found = running.value("driver.seen()")
+    assert len(found) > 6 and all(arguments[:2] == [[0.0, 1.0], [5.0, 5.0]] for _, arguments in found)
+
+
+def test_within_shard_map_nothing_is_measured(running):
+    mapped = (f"jax.shard_map({DOUBLED}, mesh=jax.make_mesh((1,), ('d',), (jax.sharding.AxisType.Auto,)), in_specs=jax.P('d'), "
+              "out_specs=jax.P('d'), check_vma=False)")
+    running.value("driver.seen() and None")
+    assert running.value(f"[kiln.jax.tune({mapped}, X), len(driver.seen())]") == [[], 1]
 
 
 @pytest.mark.slow

@@ -145,6 +145,7 @@ def added(x, sums, n, out, BLOCK: tl.constexpr):
     tl.store(out + place, tl.load(sums + place, place < n), place < n)
 
 
+added_restored = triton.autotune(CONFIGS, key=["n"], restore_value=["sums"])(added.fn)
 added_to_zero = triton.autotune(CONFIGS, key=["n"], reset_to_zero=["sums"])(added.fn)
 pruned = triton.autotune(CONFIGS, key=["n"], prune_configs_by={"early_config_prune": lambda configs, args, **_: configs[1:]})(scale)
 unpruned = triton.autotune(CONFIGS, key=["n"], prune_configs_by={"perf_model": lambda BLOCK, **_: BLOCK, "top_k": 0.2})(scale)
