@@ -10,7 +10,7 @@ from kiln._report import Report, report as compiles_report
 @dataclass
 class JaxReport:
     """calls: custom calls in programs that were lowered, by target. decisions: one line for each kernel and way to run it, with the
-    target and why. compiles: what Kiln has done for their kernels. tuned: one line for each tuning that has measured."""
+    target and why. compiles: what Kiln has done in the whole process. tuned: one line for each tuning that has measured."""
     calls: Dict[str, int] = field(default_factory=dict)
     decisions: List[str] = field(default_factory=list)
     tuned: List[str] = field(default_factory=list)
