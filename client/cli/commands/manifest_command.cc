@@ -361,52 +361,61 @@ absl::StatusOr<ExitCode> Diff(const ManifestArguments& arguments, Session& sessi
 
 // --- check -------------------------------------------------------------------------------------
 
-absl::StatusOr<ExitCode> Check(const ManifestArguments& arguments, Session& session) {
+// Prints what is wrong with the file.
+ExitCode CheckFile(const std::string& path, Session& session) {
   Console& console = session.console();
-  ExitCode code = kOk;
-  for (const std::string& path : arguments.files) {
-    KILN_ASSIGN_OR_RETURN(RequestFile file, Open(path));
-    std::vector<Digest> digests;
-    uint64_t unreadable = 0;
-    while (const auto named = file.Next()) {
-      if (named->request.ok()) {
-        digests.push_back(RequestDigest(*named->request));
-        continue;
-      }
-      ++unreadable;
-      Fail(console, path, Annotate(named->request.status(), named->name));
-    }
-    uint64_t own_entries = 0;
-    const absl::Status own = ForEachOwnEntry(path, [&](const v1::OwnEntry&) {
-      ++own_entries;
-      return absl::OkStatus();
-    });
-    if (!own.ok()) {
-      ++unreadable;
-      Fail(console, path, Annotate(own, "lookup keys and tunings"));
-    }
-    std::sort(digests.begin(), digests.end());
-    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
-    const size_t requests = digests.size();
-    const Digest digest = ManifestDigest(std::move(digests));
-    const bool is_whole =
-        file.manifest() == nullptr || file.manifest()->index().digest() == digest.Bytes();
-    if (unreadable == 0 && !is_whole) {
-      Fail(console, path, DataLoss("the requests are not those that its digest names"));
-    }
-    if (unreadable > 0 || !is_whole) code = kFailed;
-    if (session.json()) {
-      console.out << Dump(Json{{"file", path},
-                               {"requests", requests},
-                               {"unreadable", unreadable},
-                               {"own_entries", own_entries},
-                               {"digest", digest.Hex()}})
-                  << std::endl;
-    } else if (code == kOk) {
-      console.out << fmt::format("{}: {}, {}\n", Printable(path), FormatCount(requests, "request"),
-                                 digest.Hex());
-    }
+  absl::StatusOr<RequestFile> file = RequestFile::Open(path);
+  if (!file.ok()) {
+    // Damage is a finding. A file that is absent, or of a newer format, was not checked.
+    const bool is_damaged = absl::IsDataLoss(file.status());
+    return Fail(console, path, is_damaged ? file.status() : CannotRun(file.status()));
   }
+  std::vector<Digest> digests;
+  uint64_t unreadable = 0;
+  while (const auto named = file->Next()) {
+    if (named->request.ok()) {
+      digests.push_back(RequestDigest(*named->request));
+      continue;
+    }
+    ++unreadable;
+    Fail(console, path, Annotate(named->request.status(), named->name));
+  }
+  uint64_t own_entries = 0;
+  const absl::Status own = ForEachOwnEntry(path, [&](const v1::OwnEntry&) {
+    ++own_entries;
+    return absl::OkStatus();
+  });
+  if (!own.ok()) {
+    ++unreadable;
+    Fail(console, path, Annotate(own, "lookup keys and tunings"));
+  }
+  std::sort(digests.begin(), digests.end());
+  digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+  const size_t requests = digests.size();
+  const Digest digest = ManifestDigest(std::move(digests));
+  const bool is_whole =
+      file->manifest() == nullptr || file->manifest()->index().digest() == digest.Bytes();
+  if (unreadable == 0 && !is_whole) {
+    Fail(console, path, DataLoss("the requests are not those that its digest names"));
+  }
+  const ExitCode code = unreadable == 0 && is_whole ? kOk : kFailed;
+  if (session.json()) {
+    console.out << Dump(Json{{"file", path},
+                             {"requests", requests},
+                             {"unreadable", unreadable},
+                             {"own_entries", own_entries},
+                             {"digest", digest.Hex()}})
+                << std::endl;
+  } else if (code == kOk) {
+    console.out << fmt::format("{}: {}, {}\n", Printable(path), FormatCount(requests, "request"),
+                               digest.Hex());
+  }
+  return code;
+}
+
+absl::StatusOr<ExitCode> Check(const ManifestArguments& arguments, Session& session) {
+  ExitCode code = kOk;
+  for (const std::string& path : arguments.files) code = std::max(code, CheckFile(path, session));
   return code;
 }
 

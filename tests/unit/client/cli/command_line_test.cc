@@ -15,6 +15,7 @@
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/format.h"
 #include "client/cli/output/json.h"
+#include "client/cli/requests/request_json.h"
 #include "storage/base/digest.h"
 #include "tests/unit/client/fake_daemon.h"
 
@@ -390,6 +391,20 @@ TEST_F(CommandLineTest, WarmSaysWhatFailed) {
   EXPECT_EQ(Run({"warm", requests, "--target", "cuda:90"}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("k:2:5: parse"));
   EXPECT_EQ(Run({"warm", files_.File("none")}), 2);
+}
+
+TEST_F(CommandLineTest, ACheckGoesOnBehindAFileThatItCannotOpen) {
+  const std::string lines = Write("r.jsonl", R"({"source": "a", "target": "cuda:90"})");
+  const std::string good = files_.File("good.kiln");
+  ASSERT_EQ(Run({"manifest", "merge", lines, "-o", good}), 0) << err_.str();
+  const std::string whole = *ReadSource(good);
+  const std::string foreign = Write("foreign.kiln", "KILNBDL\n" + whole.substr(8));
+  const std::string cut_off = Write("cut_off.kiln", whole.substr(0, whole.size() - 10));
+  EXPECT_EQ(Run({"manifest", "check", cut_off, foreign, good}), 1);
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("kiln: " + cut_off), HasSubstr("kiln: " + foreign)));
+  EXPECT_THAT(out_.str(), StartsWith(good + ": 1 request, "));
+  EXPECT_EQ(Run({"manifest", "check", files_.File("none"), cut_off, good}), 2);
+  EXPECT_THAT(out_.str(), StartsWith(good + ": 1 request, "));
 }
 
 TEST_F(CommandLineTest, AFileWithoutRequestsIsNamed) {
