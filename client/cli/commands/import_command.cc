@@ -242,6 +242,7 @@ void Report(const Imported& imported, Session& session) {
 absl::Status FinishManifest(UnfinishedFile& manifest) {
   if (manifest.bytes() == 0)
     return NotFound("the bundle brings no manifest; its artifacts are stored");
+  KILN_RETURN_IF_ERROR(manifest.Sync());
   return manifest.Finish();
 }
 
