@@ -419,7 +419,21 @@ absl::StatusOr<ExitCode> Check(const ManifestArguments& arguments, Session& sess
   return code;
 }
 
+// Names the action that takes the flag.
+absl::Status RefuseFlagsOfOthers(const ManifestArguments& arguments) {
+  const bool is_subset = arguments.action == "subset";
+  const std::pair<const char*, const std::string&> subset_flags[] = {
+      {"--kernel", arguments.kernel}, {"--target", arguments.target}, {"--shard", arguments.shard}};
+  for (const auto& [flag, value] : subset_flags) {
+    if (is_subset || value.empty()) continue;
+    return InvalidArgument("{} takes no {}; subset does", arguments.action, flag);
+  }
+  if (is_subset || arguments.action == "merge" || arguments.output.empty()) return absl::OkStatus();
+  return InvalidArgument("{} takes no -o; merge and subset do", arguments.action);
+}
+
 absl::StatusOr<ExitCode> RunManifest(const ManifestArguments& arguments, Session& session) {
+  KILN_RETURN_IF_ERROR(CannotRun(RefuseFlagsOfOthers(arguments)));
   if (arguments.action == "show") return Show(arguments, session);
   if (arguments.action == "merge" || arguments.action == "subset") return Write(arguments, session);
   if (arguments.action == "diff") return Diff(arguments, session);

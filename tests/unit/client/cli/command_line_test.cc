@@ -393,6 +393,25 @@ TEST_F(CommandLineTest, WarmSaysWhatFailed) {
   EXPECT_EQ(Run({"warm", files_.File("none")}), 2);
 }
 
+TEST_F(CommandLineTest, AnActionOfAManifestRefusesFlagsOfOthers) {
+  const std::string lines = Write("r.jsonl", R"({"source": "a", "target": "cuda:90"})");
+  const std::string made = files_.File("made.kiln");
+  for (const char* action : {"show", "diff", "check"}) {
+    EXPECT_EQ(Run({"manifest", action, lines, lines, "-o", made}), 2);
+    EXPECT_THAT(err_.str(), HasSubstr(fmt::format("{} takes no -o; merge and subset do", action)));
+  }
+  for (const char* action : {"show", "diff", "check", "merge"}) {
+    for (const char* flag : {"--kernel", "--target", "--shard"}) {
+      EXPECT_EQ(Run({"manifest", action, lines, lines, flag, "1/1"}), 2);
+      EXPECT_THAT(err_.str(), HasSubstr(fmt::format("{} takes no {}; subset does", action, flag)));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(made));
+  EXPECT_EQ(Run({"manifest", "subset", lines, "-o", made, "--kernel", "line", "--target", "cuda:90",
+                 "--shard", "1/1"}),
+            0);
+}
+
 TEST_F(CommandLineTest, ACheckGoesOnBehindAFileThatItCannotOpen) {
   const std::string lines = Write("r.jsonl", R"({"source": "a", "target": "cuda:90"})");
   const std::string good = files_.File("good.kiln");
