@@ -179,6 +179,7 @@ std::optional<NamedRequest> RequestFile::NextLine() {
 }
 
 void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin) {
+  const v1::ManifestOrigin before = origin;
   v1::ManifestOrigin added = more;
   added.clear_devices();
   for (const auto& [name, version] : origin.versions()) {
@@ -189,6 +190,14 @@ void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin) {
   }
   if (origin.command_size() > 0) added.clear_command();
   origin.MergeFrom(added);
+  origin.set_created_unix_ms(std::max(before.created_unix_ms(), more.created_unix_ms()));
+  // Each of these would pass for that of all.
+  if (before.ByteSizeLong() > 0) {
+    if (before.job() != more.job()) origin.clear_job();
+    if (before.model() != more.model()) origin.clear_model();
+    if (before.host() != more.host()) origin.clear_host();
+    if (!std::ranges::equal(before.command(), more.command())) origin.clear_command();
+  }
   for (const std::string& device : more.devices()) {
     const auto& known = origin.devices();
     if (std::find(known.begin(), known.end(), device) == known.end()) origin.add_devices(device);

@@ -46,7 +46,8 @@ class RequestFile {
   v1::ManifestOrigin origin_;
 };
 
-// `more` in `origin`, each device once. Different versions of one thing become "3.6.0, 3.7.1".
+// `more` in `origin`, each device once. Different versions of one thing become "3.6.0, 3.7.1". A
+// job, model, command or host that is not that of both is cleared; the later moment is kept.
 void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin);
 
 // A line that RequestFile reads again, without its end: of a request, and of what it was recorded

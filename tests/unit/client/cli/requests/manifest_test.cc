@@ -178,6 +178,29 @@ TEST_F(ManifestTest, VersionsOfMergedManifestsAreAllNamed) {
   EXPECT_EQ(origin.versions().at("triton"), "3.6.0, 3.7.1");
 }
 
+TEST_F(ManifestTest, MergedManifestsKeepOnlyTheJobThatAllHave) {
+  const auto origin_of = [](const std::string& job, int64_t created_unix_ms) {
+    v1::ManifestOrigin origin;
+    origin.set_job(job);
+    origin.set_model(job);
+    origin.add_command(job);
+    origin.set_host(job);
+    origin.set_created_unix_ms(created_unix_ms);
+    return origin;
+  };
+  v1::ManifestOrigin same;
+  for (const int64_t moment : {2, 1}) Merge(origin_of("a", moment), same);
+  EXPECT_EQ(same.SerializeAsString(), origin_of("a", 2).SerializeAsString());
+  for (const std::string last : {"a", "b", "c", ""}) {
+    v1::ManifestOrigin origin;
+    for (const std::string& job : {std::string("a"), std::string("b"), last}) {
+      Merge(origin_of(job, 1), origin);
+    }
+    EXPECT_EQ(origin.job() + origin.model() + origin.host(), "") << last;
+    EXPECT_EQ(origin.command_size(), 0) << last;
+  }
+}
+
 TEST_F(ManifestTest, OwnEntriesComeBackEachOnceAndAreNotInTheDigest) {
   Write({Numbered(1)});
   const std::string digest = ManifestReader::Open(path_)->index().digest();
