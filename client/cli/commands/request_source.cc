@@ -97,7 +97,7 @@ NamedRequestSource Multiplied(NamedRequestSource next, std::vector<v1::Target> t
   };
 }
 
-// The requests of a manifest, or the lines that are not empty. Nothing where the file cannot be
+// The requests of a manifest, or the lines that may be requests. Nothing where the file cannot be
 // read twice.
 std::optional<uint64_t> CountLines(const std::string& path) {
   std::error_code error;
@@ -110,14 +110,14 @@ std::optional<uint64_t> CountLines(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) return std::nullopt;
   uint64_t count = 0;
-  std::array<char, 16> begin{};  // long enough to tell an entry from a request
+  std::array<char, 16> begin{};  // long enough to tell a request from other lines
   while (stream.getline(begin.data(), begin.size()) || stream.gcount() > 0) {
     if (stream.fail()) {
       stream.clear();
       stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
     }
     const std::string_view line(begin.data());
-    if (!line.empty() && !IsOwnEntryLine(line)) ++count;
+    if (!line.empty() && !IsOwnEntryLine(line) && !IsOriginLine(line)) ++count;
   }
   return count;
 }

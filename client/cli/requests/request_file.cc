@@ -34,6 +34,7 @@ std::optional<std::string> StringIn(const Json& json, const char* name) {
 }
 
 constexpr char kOriginField[] = "manifest";
+constexpr std::string_view kOriginLineBegin = R"({"manifest":)";
 constexpr char kRecordedField[] = "recorded";
 
 // {"count": 3, "compile_micros": 81000, "same_ir_targets": ["cuda:90"], "refused": true}. Fields of
@@ -91,6 +92,8 @@ bool IsBlank(std::string_view line) {
 }
 
 }  // namespace
+
+bool IsOriginLine(std::string_view line) { return line.starts_with(kOriginLineBegin); }
 
 absl::StatusOr<RequestFile> RequestFile::Open(const std::string& path) {
   if (path == "-") return RequestFile({&std::cin, [](std::istream*) {}}, ".");

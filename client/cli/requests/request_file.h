@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "client/cli/requests/manifest_reader.h"
 #include "client/cli/requests/named_request.h"
@@ -49,6 +50,9 @@ class RequestFile {
 // `more` in `origin`, each device once. Different versions of one thing become "3.6.0, 3.7.1". A
 // job, model, command or host that is not that of both is cleared; the later moment is kept.
 void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin);
+
+// Whether a line says what the requests were recorded by, and is no request. Its begin will do.
+[[nodiscard]] bool IsOriginLine(std::string_view line);
 
 // A line that RequestFile reads again, without its end: of a request, and of what it was recorded
 // by. REQUIRES: `named.request` is there.

@@ -201,6 +201,17 @@ TEST_F(CommandLineTest, TheBarCountsEachLineForEachTarget) {
   EXPECT_THAT(err_.str(), HasSubstr("] 0/4"));
 }
 
+TEST_F(CommandLineTest, TheBarCountsNoLineThatIsNoRequest) {
+  const std::string requests = Write("r.jsonl",
+                                     "{\"manifest\": {\"job\": \"a\"}}\n"
+                                     "{\"source\": \"a\"}\n"
+                                     "{\"own\": {\"key\": \"\"}}\n");
+  EXPECT_EQ(
+      Run({"warm", requests, "--target", "cuda:80"}, {.out = false, .err = true, .color = false}),
+      0);
+  EXPECT_THAT(err_.str(), HasSubstr("] 0/1"));
+}
+
 TEST_F(CommandLineTest, SourceFilesForTwoBackendsRequestTheirOwnStages) {
   std::map<std::string, std::vector<std::string>> wanted;
   NoteStages(wanted);
