@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include "client/cli/commands/batch.h"
@@ -8,7 +9,6 @@
 #include "client/cli/commands/request_source.h"
 #include "client/cli/commands/warm_own_entries.h"
 #include "client/cli/commands/warmth.h"
-#include "client/cli/requests/manifest_reader.h"
 #include "storage/base/clock.h"
 #include "storage/base/limits.h"
 
@@ -45,24 +45,20 @@ bool ShowKnown(const WarmMarker& marker, Session& session) {
   return true;
 }
 
-// The job that the manifests are recordings of; "" where they are of several, or do not say. Lines
-// say it anywhere.
+// The job that the manifests are recordings of; "" where they are of several, or do not say.
 std::string RecordedJob(const std::vector<std::string>& files) {
-  std::string job;
-  for (const std::string& path : files) {
-    if (!ManifestReader::IsManifest(path)) return "";
-    const auto manifest = ManifestReader::Open(path);
-    if (!manifest.ok()) return "";
-    const std::string& its_job = manifest->index().origin().job();
-    if (!job.empty() && its_job != job) return "";
-    job = its_job;
-  }
-  return job;
+  std::set<std::string> jobs;
+  for (const std::string& path : files) jobs.insert(OriginOf(path).job());
+  return jobs.size() == 1 ? *jobs.begin() : "";
 }
 
 // Whether the surroundings say for which job this is.
 bool IsWithinJob() {
-  return std::getenv("KILN_JOB") != nullptr || std::getenv("SLURM_JOB_ID") != nullptr;
+  const auto is_set = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return value != nullptr && *value != '\0';
+  };
+  return is_set("KILN_JOB") || is_set("SLURM_JOB_ID");
 }
 
 absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& session) {

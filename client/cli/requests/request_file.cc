@@ -35,6 +35,7 @@ std::optional<std::string> StringIn(const Json& json, const char* name) {
 
 constexpr char kOriginField[] = "manifest";
 constexpr std::string_view kOriginLineBegin = R"({"manifest":)";
+constexpr size_t kOriginLineBytesMax = 256 * limits::kKiB;
 constexpr char kRecordedField[] = "recorded";
 
 // {"count": 3, "compile_micros": 81000, "same_ir_targets": ["cuda:90"], "refused": true}. Fields of
@@ -179,6 +180,27 @@ std::optional<NamedRequest> RequestFile::NextLine() {
     named.request = Annotate(named.request.status(), fmt::format("line {}", number_));
   }
   return named;
+}
+
+v1::ManifestOrigin OriginOf(const std::string& path) {
+  v1::ManifestOrigin origin;
+  if (ManifestReader::IsManifest(path)) {
+    const auto manifest = ManifestReader::Open(path);
+    return manifest.ok() ? manifest->index().origin() : origin;
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return origin;
+  std::ifstream stream(path, std::ios::binary);
+  const auto line = std::make_unique_for_overwrite<char[]>(kOriginLineBytesMax + 1);
+  while (stream.getline(line.get(), kOriginLineBytesMax + 1) || stream.gcount() > 0) {
+    if (stream.fail()) {  // too long: a request with its source
+      stream.clear();
+      stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    } else if (IsOriginLine(line.get())) {
+      if (const auto json = ParseJson(line.get()); json.ok()) ReadOrigin(*json, origin);
+    }
+  }
+  return origin;
 }
 
 void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin) {

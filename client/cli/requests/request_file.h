@@ -47,6 +47,10 @@ class RequestFile {
   v1::ManifestOrigin origin_;
 };
 
+// What the requests of a file were recorded by, without reading them. Lines say it where they begin
+// as OriginLine writes them. Empty where the file is damaged, or cannot be read twice.
+[[nodiscard]] v1::ManifestOrigin OriginOf(const std::string& path);
+
 // `more` in `origin`, each device once. Different versions of one thing become "3.6.0, 3.7.1". A
 // job, model, command or host that is not that of both is cleared; the later moment is kept.
 void Merge(const v1::ManifestOrigin& more, v1::ManifestOrigin& origin);

@@ -338,6 +338,44 @@ TEST_F(CommandLineTest, AWarmForAnotherToolchainHasTime) {
   EXPECT_EQ(seen, v1::PRIORITY_WARM);
 }
 
+TEST_F(CommandLineTest, AWarmCountsForTheJobThatItsLinesName) {
+  std::string seen;
+  daemon_.kernels().on_stream = [&](FakeKernelService::Stream* stream) {
+    v1::CompileStreamRequest request;
+    while (stream->Read(&request)) {
+      seen = request.request().job();
+      v1::CompileStreamResponse response;
+      response.set_id(request.id());
+      *response.mutable_response() = AnswerTo(request.request());
+      stream->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  const std::string request = "{\"source\": \"m\", \"target\": \"cuda:80\"}\n";
+  const std::string of_a = "{\"manifest\": {\"job\": \"a\"}}\n";
+  const std::string of_b = "{\"manifest\": {\"job\": \"b\"}}\n";
+  const std::string a = Write("a.jsonl", of_a + request + of_a);
+  const std::string both = Write("both.jsonl", request + of_a + of_b);
+  const std::string b = Write("b.jsonl", of_b);
+  const std::string none = Write("none.jsonl", request);
+  const std::string compressed = files_.File("a.kiln");
+  ASSERT_EQ(Run({"manifest", "merge", a, "-o", compressed}), 0);
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{a}, "a"}, {{a, compressed}, "a"}, {{both}, ""}, {{a, b}, ""}, {{none, a}, ""}, {{none}, ""},
+  };
+  ::unsetenv("SLURM_JOB_ID");
+  for (const char* of_surroundings : {"", "here"}) {
+    ::setenv("KILN_JOB", of_surroundings, 1);
+    for (const auto& [files, job] : cases) {
+      std::vector<std::string> arguments = files;
+      arguments.insert(arguments.begin(), {"warm", "--cache", "refresh"});
+      EXPECT_EQ(Run(arguments), 0) << err_.str();
+      EXPECT_EQ(seen, *of_surroundings == '\0' ? job : of_surroundings);
+    }
+  }
+  ::unsetenv("KILN_JOB");
+}
+
 TEST_F(CommandLineTest, WarmsEveryLineForEveryTarget) {
   const std::string requests = Write("r.jsonl",
                                      "{\"source\": \"a\", \"target\": \"cuda:80\"}\n"
