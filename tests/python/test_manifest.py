@@ -2,10 +2,12 @@
 
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -312,6 +314,23 @@ def test_ctrl_c_is_the_jobs_and_what_it_had_recorded_is_kept(programs, recorded,
     error = started.communicate(timeout=60)[1]
     assert started.returncode == 3 and "1 kernel in" in error, error
     assert [one.name for one in tmp_path.iterdir()] == ["job.kiln"]
+
+
+@pytest.mark.parametrize("sender", ["a process", "a terminal"])
+def test_the_job_gets_an_interrupt_once(programs, tmp_path, sender):
+    """A process sends it to `kiln record` alone, a terminal to the job as well."""
+    script = ("import signal\nsignals = {signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}\nsignal.pthread_sigmask(signal.SIG_BLOCK, signals)\n"
+              "print('there', flush=True)\nwhile (one := signal.sigtimedwait(signals, 20)) and one.si_signo != signal.SIGTERM:\n    print(one.si_signo, flush=True)\n")
+    terminal, of_job = pty.openpty()
+    with os.fdopen(terminal, "wb", buffering=0), os.fdopen(of_job) as of_job_file:
+        started = subprocess.Popen(["setsid", "--ctty", programs.kiln, "record", "-o", tmp_path / "job.kiln", "--", sys.executable, "-c", script],
+                                   stdin=of_job_file, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert started.stdout.readline() == "there\n"
+        for number, key in (signal.SIGINT, b"\x03"), (signal.SIGQUIT, b"\x1c"):
+            started.send_signal(number) if sender == "a process" else os.write(terminal, key)
+            assert started.stdout.readline() == f"{int(number)}\n"
+        started.send_signal(signal.SIGTERM)
+        assert (started.communicate(timeout=60)[0], started.returncode) == ("", 0)
 
 
 @pytest.mark.parametrize("harm", ["cut off", "a byte", "foreign", "newer", "the end alone"])

@@ -38,19 +38,19 @@ constexpr int kSignalExit = 128;
 // The job that gets this command's signals.
 volatile sig_atomic_t g_job = 0;
 
-void Forward(int signal_number) {
-  if (g_job > 0) ::kill(g_job, signal_number);
+// A terminal sends its Ctrl-C to the job as well. What others send to this command is the job's.
+void Forward(int signal_number, siginfo_t* info, void*) {
+  const bool is_of_terminal =
+      info->si_code == SI_KERNEL && (signal_number == SIGINT || signal_number == SIGQUIT);
+  if (g_job > 0 && !is_of_terminal) ::kill(g_job, signal_number);
 }
 
-constexpr std::array kForwarded = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+constexpr std::array kForwarded = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-// The terminal sends the job its Ctrl-C itself. What others send to this command is the job's.
 void LeaveSignalsToJob() {
   struct sigaction action {};
-  action.sa_handler = SIG_IGN;
-  for (const int ignored : {SIGINT, SIGQUIT}) ::sigaction(ignored, &action, nullptr);
-  action.sa_handler = Forward;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = Forward;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   for (const int sent : kForwarded) ::sigaction(sent, &action, nullptr);
 }
 
@@ -81,10 +81,6 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 absl::StatusOr<int> RunJob(std::vector<std::string> command, std::vector<std::string> environment) {
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  ::sigemptyset(&defaults);
-  for (const int each : {SIGINT, SIGQUIT}) ::sigaddset(&defaults, each);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
   // They wait until there is a job to get them.
   sigset_t forwarded;
   ::sigemptyset(&forwarded);
@@ -92,7 +88,7 @@ absl::StatusOr<int> RunJob(std::vector<std::string> command, std::vector<std::st
   sigset_t before;
   ::pthread_sigmask(SIG_BLOCK, &forwarded, &before);
   ::posix_spawnattr_setsigmask(&attributes, &before);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   LeaveSignalsToJob();
   pid_t job = 0;
   const int error = ::posix_spawnp(&job, command.front().c_str(), nullptr, &attributes,
