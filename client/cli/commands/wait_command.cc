@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/errors.h"
 #include "client/cli/commands/warmth.h"
@@ -13,7 +15,9 @@ struct WaitArguments {
 
 absl::StatusOr<ExitCode> RunWait(const WaitArguments& arguments, Session& session) {
   for (const std::string& file : arguments.files) {
-    if (file == "-") return CannotRun(InvalidArgument("name a file: it is read several times"));
+    std::error_code error;
+    if (file == "-" || std::filesystem::is_other(file, error))
+      return CannotRun(InvalidArgument("name a file: it is read several times"));
   }
   WarmthQuestion question{arguments.files, {}, {}};
   KILN_ASSIGN_OR_RETURN(question.shape, CannotRun(RequestTemplate::Of(arguments.flags)));

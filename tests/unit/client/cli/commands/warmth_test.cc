@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -113,6 +115,18 @@ TEST_F(WarmthTest, EventsOfAWarmSayWhatItWaitsFor) {
   EXPECT_EQ(Run({"warm", "--json"}, out, err_), 0);
   EXPECT_THAT(buffer.str(), HasSubstr(R"({"progress":{"done":2,"total":4,"failed":0,)"));
   EXPECT_THAT(buffer.str(), HasSubstr(R"({"summary":)"));
+}
+
+TEST_F(WarmthTest, AWaitRefusesWhatCanBeReadOnce) {
+  const std::string pipe = files_.File("pipe");
+  const std::string link = files_.File("link");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_EQ(::symlink(pipe.c_str(), link.c_str()), 0);
+  for (const std::string& file : {std::string("-"), std::string("/dev/null"), pipe, link}) {
+    EXPECT_EQ(Run({"wait", file}, out_, err_), 2);
+    EXPECT_THAT(err_.str(), HasSubstr("kiln: wait: name a file: it is read several times\n"));
+    err_.str("");
+  }
 }
 
 // It is told nothing the first time, and that one is missing the second.
