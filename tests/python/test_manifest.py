@@ -438,7 +438,7 @@ def test_to_ask_what_is_there_is_no_request_of_a_job(recorded, kiln, other_daemo
         assert other.kiln("warm", tmp_path / "job.jsonl", "--job", "train").code == 1
         before = counted()
         assert other.kiln("warm", tmp_path / "more.jsonl", "--status", "--job", "train").code == 1
-        assert other.kiln("wait", tmp_path / "more.jsonl", "--job", "train", "--timeout", "1s").code == 1
+        assert other.kiln("wait", tmp_path / "more.jsonl", "--timeout", "1s").code == 1
         assert counted() == before
 
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "client/cli/commands/command_parser.h"
@@ -46,6 +47,15 @@ const FieldFlag kFieldFlags[] = {
      "The job's name: jobs get equal shares (default: $KILN_JOB or $SLURM_JOB_ID)",
      {}},
 };
+
+// The first of them say which compiler.
+constexpr size_t kCompilerFlags = 2;
+
+void AddFieldFlags(Arguments& arguments, RequestFlags& flags, std::span<const FieldFlag> added) {
+  for (const FieldFlag& each : added) {
+    arguments.Add(each.flag, flags.fields[each.field], each.help, each.traits);
+  }
+}
 
 constexpr size_t kAheadRequestsMax = 64;
 constexpr uint64_t kAheadBytesMax = 4 * limits::kMiB;
@@ -124,13 +134,16 @@ std::optional<uint64_t> CountLines(const std::string& path) {
 
 }  // namespace
 
-void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
+void AddCompilerFlags(Arguments& arguments, RequestFlags& flags) {
   arguments.Add("--target", flags.targets,
                 "What to compile for: cuda:90, hip:gfx942. Repeat it for several",
                 {.value_name = "TARGET"});
-  for (const FieldFlag& each : kFieldFlags) {
-    arguments.Add(each.flag, flags.fields[each.field], each.help, each.traits);
-  }
+  AddFieldFlags(arguments, flags, std::span(kFieldFlags).first<kCompilerFlags>());
+}
+
+void AddRequestFlags(Arguments& arguments, RequestFlags& flags) {
+  AddCompilerFlags(arguments, flags);
+  AddFieldFlags(arguments, flags, std::span(kFieldFlags).subspan<kCompilerFlags>());
 }
 
 absl::StatusOr<RequestTemplate> RequestTemplate::Of(const RequestFlags& flags) {

@@ -26,7 +26,9 @@ struct RequestFlags {
 
 class Arguments;
 
-// Declares the flags that `compile` and `warm` share.
+// Declares --target, --toolchain and --ptxas: for what, and by what a request is compiled.
+void AddCompilerFlags(Arguments& arguments, RequestFlags& flags);
+// Declares these, and how it is compiled: the flags that `compile` and `warm` share.
 void AddRequestFlags(Arguments& arguments, RequestFlags& flags);
 
 // The flags as a request without source, and the targets. INVALID_ARGUMENT names the flag that is

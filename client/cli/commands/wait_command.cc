@@ -29,11 +29,12 @@ absl::StatusOr<ExitCode> RunWait(const WaitArguments& arguments, Session& sessio
 
 void AddWait(CommandParser& parser) {
   auto [command, arguments] = parser.AddSubcommand(
-      "wait", "Wait until everything that manifests name is in the cache", RunWait);
+      "wait", "Wait until everything that manifests name is in the cache, or --timeout is over",
+      RunWait);
   command.Add("MANIFEST", arguments.files, "Manifests, or files with one JSON request a line",
               {.is_required = true, .is_path = true});
   command.Add("--shard", arguments.shard, "Only a part, as 3/16", {.value_name = "K/N"});
-  AddRequestFlags(command, arguments.flags);
+  AddCompilerFlags(command, arguments.flags);
 }
 
 }  // namespace kiln::cli

@@ -117,6 +117,17 @@ TEST_F(WarmthTest, EventsOfAWarmSayWhatItWaitsFor) {
   EXPECT_THAT(buffer.str(), HasSubstr(R"({"summary":)"));
 }
 
+TEST_F(WarmthTest, AWaitTakesNoFlagThatSaysHowToCompile) {
+  for (const char* flag : {"--cache", "--priority", "--job"}) {
+    EXPECT_EQ(Run({"wait", flag, "use"}, out_, err_), 2);
+    EXPECT_THAT(err_.str(), HasSubstr(std::string("'") + flag + "' is not known here"));
+    err_.str("");
+  }
+  EXPECT_EQ(Run({"wait", "--help"}, out_, err_), 0);
+  EXPECT_THAT(out_.str(), testing::AllOf(HasSubstr("--timeout is over"), HasSubstr("--target"),
+                                         HasSubstr("--toolchain"), HasSubstr("--ptxas")));
+}
+
 TEST_F(WarmthTest, AWaitRefusesWhatCanBeReadOnce) {
   const std::string pipe = files_.File("pipe");
   const std::string link = files_.File("link");
