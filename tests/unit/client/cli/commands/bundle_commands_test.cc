@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -13,6 +15,18 @@
 #include "storage/bundle/zstd_frame.h"
 #include "tests/testing/pause.h"
 #include "tests/unit/client/fake_daemon.h"
+
+namespace {
+
+std::atomic<int> g_files_synced = 0;
+
+}  // namespace
+
+// Takes the place of the C library's in this program.
+extern "C" int fsync(int file) {
+  ++g_files_synced;
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
 
 namespace kiln::cli {
 namespace {
@@ -99,6 +113,19 @@ TEST_F(BundleCommandsTest, AnImportWaitsForTheAnswerOfAnEarlierBlock) {
   EXPECT_EQ(code, 0) << err_.str();
   EXPECT_EQ(asked, kBundleBlocks + 1);
   EXPECT_THAT(err_.str(), HasSubstr("40 artifacts stored"));
+}
+
+TEST_F(BundleCommandsTest, AnImportedManifestIsOnTheDisk) {
+  daemon_.admin().on_import = [](const admin::v1::ImportBlockRequest& request,
+                                 admin::v1::ImportBlockResponse* response) {
+    response->set_manifest("m");
+    if (request.number() == kBundleBlocks) response->mutable_end()->set_artifacts(0);
+    return grpc::Status::OK;
+  };
+  const int before = g_files_synced;
+  EXPECT_EQ(Run({"import", path_, "-o", files_.File("job.kiln")}), 0) << err_.str();
+  EXPECT_EQ(std::filesystem::file_size(files_.File("job.kiln")), kBundleBlocks + 1);
+  EXPECT_EQ(g_files_synced, before + 1);
 }
 
 }  // namespace
