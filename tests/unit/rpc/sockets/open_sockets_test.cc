@@ -29,7 +29,7 @@ struct stat StatusOf(const std::string& path) {
 // A group that this process may give files to, but that they do not have by themselves.
 std::optional<std::pair<std::string, gid_t>> OtherGroup() {
   std::vector<gid_t> own(static_cast<size_t>(::getgroups(0, nullptr)));
-  ::getgroups(static_cast<int>(own.size()), own.data());
+  EXPECT_GE(::getgroups(static_cast<int>(own.size()), own.data()), 0);
   if (::geteuid() == 0) own.push_back(1);  // root gives to whom it likes
   for (const gid_t gid : own) {
     if (gid == ::getegid()) continue;
