@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "client/cli/commands/batch.h"
@@ -102,6 +103,9 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
   options.stops_at_failure = arguments.fail_on_error;
   if (arguments.jobs > 0) {
     options.in_flight_max = std::min<uint64_t>(arguments.jobs, limits::kStreamInFlightMax);
+  } else if (options.stop_at || options.stops_at_failure) {
+    // What the daemon has when the warm stops is waited for.
+    options.in_flight_max = std::thread::hardware_concurrency() + 1;
   }
   // Requests that cannot be counted may come one by one.
   if (options.total && options.in_flight_max > 1) source = LongestFirst(std::move(source));
@@ -123,7 +127,9 @@ void AddWarm(CommandParser& parser) {
               "Manifests, or files with one JSON request a line; - for the standard input",
               {.is_required = true, .is_path = true});
   command.Add("--jobs", arguments.jobs,
-              "Requests under way at once (default: 64, or twice the cores)", {.value_name = "N"});
+              "Requests under way at once (default: 64, or twice the cores; with --budget or "
+              "--fail-on-error the cores and one)",
+              {.value_name = "N"});
   command.Add("--budget", arguments.budget_seconds,
               "Send no more requests after this time, as 5m; what runs may end",
               {.value_name = "TIME"});
