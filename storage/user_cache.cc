@@ -122,6 +122,14 @@ absl::StatusOr<std::vector<UserCacheFile>> UserCache::Get(const CallContext& con
   return files;
 }
 
+bool UserCache::Has(const CallContext& context, std::string_view key) {
+  const Digest id = UserCacheKey(context.principal.uid, key);
+  const auto found = LookupWithoutUse(context, index_, id);
+  if (!found.ok() || !*found || !HasContents(context, *(*found)->record)) return false;
+  quota_.Touch(id);
+  return true;
+}
+
 absl::StatusOr<std::vector<UserCacheFile>> UserCache::ReadContents(const CallContext& context,
                                                                    const ArtifactRecord& stored) {
   KILN_ASSIGN_OR_RETURN(const UserCacheRecord record, DecodeUserCacheRecord(stored.document));
@@ -221,9 +229,13 @@ absl::StatusOr<UserCacheRecord> UserCache::Describe(const CallContext& context,
 bool UserCache::IsStored(const CallContext& context, const Digest& key,
                          const std::string& document) {
   const auto found = LookupWithoutUse(context, index_, key);
-  if (!found.ok() || !*found || (*found)->record->document != document) return false;
+  return found.ok() && *found && (*found)->record->document == document &&
+         HasContents(context, *(*found)->record);
+}
+
+bool UserCache::HasContents(const CallContext& context, const ArtifactRecord& stored) {
   std::vector<Digest> digests;
-  for (const StageReference& stage : (*found)->record->stages) digests.push_back(stage.digest);
+  for (const StageReference& stage : stored.stages) digests.push_back(stage.digest);
   const auto missing = blobs_.FindMissing(context, digests);
   return missing.ok() && missing->empty();
 }

@@ -44,6 +44,9 @@ class UserCache {
   // a key that is empty or too long. Counts as a use of the entry and of its artifacts.
   absl::StatusOr<std::vector<UserCacheFile>> Get(const CallContext& context, std::string_view key);
 
+  // Whether there is an entry, whole as far as the index knows. Counts as a use of the entry.
+  bool Has(const CallContext& context, std::string_view key);
+
   // The entry of a record that was read already, without the contents of outputs. DATA_LOSS. Counts
   // as no use.
   absl::StatusOr<std::vector<UserCacheFile>> ReadContents(const CallContext& context,
@@ -63,6 +66,7 @@ class UserCache {
   absl::StatusOr<UserCacheRecord> Describe(const CallContext& context, std::string_view key,
                                            const std::vector<UserCacheFile>& files);
   bool IsStored(const CallContext& context, const Digest& key, const std::string& document);
+  bool HasContents(const CallContext& context, const ArtifactRecord& stored);
 
   ArtifactIndex& index_;
   BlobStore& blobs_;

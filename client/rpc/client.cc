@@ -383,6 +383,24 @@ absl::StatusOr<std::vector<v1::OwnEntry>> Client::GetOwn(const std::vector<std::
   return entries;
 }
 
+absl::StatusOr<std::set<std::string>> Client::FindOwn(const std::vector<std::string>& keys,
+                                                      const CallOptions& options, OwnEntries kind) {
+  std::set<std::string> found;
+  for (size_t begin = 0; begin < keys.size(); begin += limits::kUserCacheEntriesPerCallMax) {
+    const size_t end = std::min(begin + limits::kUserCacheEntriesPerCallMax, keys.size());
+    v1::GetOwnRequest request;
+    request.set_tunings(kind == OwnEntries::kTunings);
+    request.set_keys_only(true);
+    for (size_t i = begin; i < end; ++i) request.add_keys(keys[i]);
+    KILN_ASSIGN_OR_RETURN(v1::GetOwnResponse response,
+                          core().Call(&KernelStub::PrepareAsyncGetOwn, request, options));
+    for (v1::OwnEntry& entry : *response.mutable_entries()) {
+      found.insert(std::move(*entry.mutable_key()));
+    }
+  }
+  return found;
+}
+
 absl::Status Client::PutOwn(const std::vector<v1::OwnEntry>& entries, const CallOptions& options,
                             OwnEntries kind) {
   v1::PutOwnRequest request;

@@ -28,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -182,6 +183,11 @@ class Client {
   // keys, without keys that have no entry. Only processes of the same uid read and write this
   // namespace. Every content has been checked against its digest.
   [[nodiscard]] absl::StatusOr<std::vector<v1::OwnEntry>> GetOwn(
+      const std::vector<std::string>& keys, const CallOptions& options = {},
+      OwnEntries kind = OwnEntries::kOfThisUser);
+
+  // Those of the keys that have an entry there. Reads no contents.
+  [[nodiscard]] absl::StatusOr<std::set<std::string>> FindOwn(
       const std::vector<std::string>& keys, const CallOptions& options = {},
       OwnEntries kind = OwnEntries::kOfThisUser);
 

@@ -98,6 +98,11 @@ absl::Status GetEntries(const RpcDependencies& parts, const CallContext& context
       continue;
     }
     KILN_RETURN_IF_ERROR(StillWanted(context, SystemClock()));
+    if (request.keys_only()) {
+      if (parts.own.Has(of_owner, request.keys(i)))
+        response.add_entries()->set_key(request.keys(i));
+      continue;
+    }
     auto files = parts.own.Get(of_owner, request.keys(i));
     if (absl::IsNotFound(files.status())) continue;
     if (!files.ok()) return Annotate(files.status(), fmt::format("keys[{}]", i));

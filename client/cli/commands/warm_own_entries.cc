@@ -1,6 +1,10 @@
 #include "client/cli/commands/warm_own_entries.h"
 
+#include <filesystem>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "client/cli/commands/errors.h"
 #include "client/cli/output/format.h"
@@ -18,7 +22,9 @@ OwnEntries KindOf(const v1::OwnEntry& entry) {
 // Puts entries in batches of one kind.
 class OwnEntryPutter {
  public:
-  OwnEntryPutter(Client& client, const CallOptions& call) : client_(client), call_(call) {}
+  // `only_absent`: passes over those whose keys have entries, which a job may have renewed.
+  OwnEntryPutter(Client& client, const CallOptions& call, bool only_absent)
+      : client_(client), call_(call), only_absent_(only_absent) {}
 
   absl::Status Add(const v1::OwnEntry& entry) {
     const size_t bytes = entry.ByteSizeLong();
@@ -32,8 +38,9 @@ class OwnEntryPutter {
   }
 
   absl::Status PutBatch() {
-    const std::vector<v1::OwnEntry> batch = std::exchange(batch_, {});
+    std::vector<v1::OwnEntry> batch = std::exchange(batch_, {});
     batch_bytes_ = 0;
+    if (only_absent_) KILN_RETURN_IF_ERROR(EraseThere(batch));
     if (batch.empty()) return absl::OkStatus();
     absl::Status status = Put(batch);
     if (!absl::IsNotFound(status)) return status;
@@ -45,6 +52,15 @@ class OwnEntryPutter {
   uint64_t left_out() const { return left_out_; }
 
  private:
+  absl::Status EraseThere(std::vector<v1::OwnEntry>& batch) {
+    if (batch.empty()) return absl::OkStatus();
+    std::vector<std::string> keys;
+    for (const v1::OwnEntry& each : batch) keys.push_back(each.key());
+    KILN_ASSIGN_OR_RETURN(const auto there, client_.FindOwn(keys, call_, KindOf(batch.front())));
+    std::erase_if(batch, [&](const v1::OwnEntry& each) { return there.contains(each.key()); });
+    return absl::OkStatus();
+  }
+
   // The artifact of an entry may have failed to compile, or was not compiled yet.
   absl::Status PutIfStored(const v1::OwnEntry& entry) {
     const absl::Status status = Put({entry});
@@ -61,6 +77,7 @@ class OwnEntryPutter {
 
   Client& client_;
   const CallOptions call_;
+  const bool only_absent_;
   std::vector<v1::OwnEntry> batch_;
   size_t batch_bytes_ = 0;
   uint64_t put_ = 0;
@@ -82,7 +99,7 @@ struct Counts {
   uint64_t left_out = 0;  // their artifacts are not stored
 };
 
-// Nothing, where all of them were put before.
+// Where all of them were put before, those that were evicted since.
 absl::StatusOr<Counts> Warm(Client& client, const CallOptions& call, const std::string& path) {
   DigestBuilder keys;
   bool has_keys = false;
@@ -94,12 +111,11 @@ absl::StatusOr<Counts> Warm(Client& client, const CallOptions& call, const std::
   if (!has_keys) return Counts();
   const v1::OwnEntry marker = MarkerOf(keys.Finish());
   KILN_ASSIGN_OR_RETURN(const auto there, client.GetOwn({marker.key()}, call));
-  if (!there.empty()) return Counts();
-  OwnEntryPutter entries(client, call);
+  OwnEntryPutter entries(client, call, /*only_absent=*/!there.empty());
   KILN_RETURN_IF_ERROR(
       ForEachOwnEntry(path, [&](const v1::OwnEntry& entry) { return entries.Add(entry); }));
   KILN_RETURN_IF_ERROR(entries.PutBatch());
-  if (entries.left_out() == 0) KILN_RETURN_IF_ERROR(client.PutOwn({marker}, call));
+  if (there.empty() && entries.left_out() == 0) KILN_RETURN_IF_ERROR(client.PutOwn({marker}, call));
   return Counts{entries.put(), entries.left_out()};
 }
 
@@ -109,14 +125,24 @@ void WarmOwnEntries(Client& client, Session& session, const std::vector<std::str
   Console& console = session.console();
   for (const std::string& path : files) {
     const auto trusted = TrustedFile::Open(path);
-    if (!trusted) continue;
+    if (!trusted) {
+      // Nothing of a pipe's, which has been read.
+      std::error_code error;
+      if (std::filesystem::is_regular_file(path, error)) {
+        console.err << fmt::format(
+            "kiln: lookup keys of {} are not taken: others than you and root may have written it, "
+            "so "
+            "your jobs lower their kernels\n  try: copy it, if you trust its keys\n",
+            Printable(path));
+      }
+      continue;
+    }
     const absl::StatusOr<Counts> done = Warm(client, session.Call(), trusted->path());
     if (!done.ok()) {
       console.err << fmt::format("kiln: lookup keys of {} were not put: {}\n", Printable(path),
                                  Summarize(done.status()));
       continue;
     }
-    if (session.json()) continue;
     if (done->put > 0) {
       console.err << fmt::format("{} for your jobs, of {}\n",
                                  FormatCount(done->put, "recorded key"), Printable(path));
