@@ -280,6 +280,33 @@ def test_a_hit_needs_no_daemon(other_daemon):
             client.compile(request("not there"), timeout=0.2)
 
 
+def test_a_client_that_is_made_while_the_daemon_restarts_finds_what_is_published(other_daemon):
+    asked = request("before the daemon")
+    root = str(other_daemon.root)
+    with other_daemon:
+        with kiln.Client(root=root) as client:
+            client.compile(asked)
+        other_daemon.kill()
+        late = kiln.Client(root=root)
+        assert late.compile(asked).tier == "hot"
+        with pytest.raises(kiln.UnavailableError):
+            late.compile(request("not there before the daemon"), timeout=0.2)
+
+        async def later():
+            async with kiln.AsyncClient(root=root) as client:
+                assert (await client.compile(asked)).tier == "hot"
+                with pytest.raises(kiln.UnavailableError):
+                    await client.compile(request("not there before the daemon"))
+            with pytest.raises(kiln.UnavailableError):
+                await kiln.AsyncClient(root=root, needs_daemon=True).connect()
+
+        asyncio.run(later())
+        with pytest.raises(kiln.UnavailableError):
+            kiln.Client(root=root, needs_daemon=True)
+    with other_daemon:
+        assert late.compile(request("not there before the daemon")).outcome == "compiled"
+
+
 def test_misses_compile_while_hits_are_handed_out(daemon):
     there, missing = request("handed out"), request("missing meanwhile")
     with kiln.Client(root=str(daemon.root)) as client, kiln.Client(root=str(daemon.root)) as other:

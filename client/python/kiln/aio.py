@@ -12,7 +12,7 @@ from kiln._hot import HotReader
 from kiln._signals import suppressed
 from kiln._unreported_uses import UnreportedUses
 from kiln.artifact import Artifact, ArtifactOutput, NearestArtifact, Toolchain
-from kiln.errors import DeadlineExceededError, KilnError, UnavailableError
+from kiln.errors import DeadlineExceededError, KilnError, UnavailableError, WedgedError
 from kiln.request import CompileRequest
 from kiln.sockets import PREAMBLE, Endpoint, Place, _Socket
 from kiln.v1 import kernel_service_pb2 as pb
@@ -28,16 +28,18 @@ class AsyncClient:
         async with kiln.AsyncClient() as client:
             artifact = await client.compile(request)
 
-    Connects on entering: UnavailableError and PermissionDeniedError as Client. Its constructor raises InvalidArgumentError. No
+    Connects on entering: UnavailableError and PermissionDeniedError as Client, needs_daemon included. Its constructor raises InvalidArgumentError. No
     call is repeated, but a call after the daemon went away connects again. Not thread-safe. A forked child gets UnavailableError
     from an inherited one and makes its own, as it must not go on with the event loop either.
     """
 
     def __init__(self, *, socket: Place = "", root: Place = "",
-                 server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0) -> None:
+                 server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0, needs_daemon: bool = False) -> None:
+        self._needs_daemon = needs_daemon
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
         self._hot = HotReader(self._endpoint, UnreportedUses(self._endpoint, self._tell_if_connected))
         self._stream: Optional[_Stream] = None
+        self._is_open = False  # between connect() and close(), with a daemon or without
         self._reconnecting = asyncio.Lock()
 
     async def __aenter__(self) -> "AsyncClient":
@@ -50,6 +52,14 @@ class AsyncClient:
     async def connect(self) -> None:
         """Finds the daemon and waits for a sign of life."""
         await self.close()
+        try:
+            await self._greet()
+        except UnavailableError as error:
+            if self._needs_daemon or isinstance(error, WedgedError) or self._hot.toolchains() is None:
+                raise
+        self._is_open = True
+
+    async def _greet(self) -> None:
         began = time.monotonic()
         self._stream = await _Stream.open(self._endpoint)
         try:
@@ -62,7 +72,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the connection. Calls under way raise CallCancelledError."""
-        stream, self._stream = self._stream, None
+        stream, self._stream, self._is_open = self._stream, None, False
         if stream is not None:
             with suppressed(KilnError):
                 self._tell_uses(stream)
@@ -136,7 +146,7 @@ class AsyncClient:
             return result
 
     async def _call(self, method: str, message: Any, deadline: Optional[float]) -> Any:
-        if self._stream is not None and self._stream.has_ended:
+        if self._stream is None or self._stream.has_ended:
             await self._reconnect()
         if self._stream is None:
             raise UnavailableError("the client is not connected")
@@ -156,10 +166,10 @@ class AsyncClient:
     async def _reconnect(self) -> None:
         async with self._reconnecting:
             ended = self._stream
-            if ended is None or not ended.has_ended:
+            if not self._is_open or ended is not None and not ended.has_ended:
                 return
             opened = await _Stream.open(self._endpoint)
-            if self._stream is ended:
+            if self._stream is ended and self._is_open:
                 self._stream = opened
             else:  # close() or connect() came in between
                 opened.close(cancelled)

@@ -32,7 +32,8 @@ class Client:
 
     socket: the path of kilnd.sock. root: a daemon's --root. Without either: $KILN_ROOT, then the usual places.
     server_uid: who may run the daemon, besides root and oneself. attempts: how often a call is made that finds the
-    daemon gone, restarting or full; all calls may be repeated without harm.
+    daemon gone, restarting or full; all calls may be repeated without harm. needs_daemon: whether it is an error that nobody is there
+    where kernels are published: these are found all the same, and calls for others connect again.
 
     Every method raises KilnError's subclasses. `timeout` is in seconds and covers the whole call, repeats included;
     None: as long as the daemon lives. Thread-safe.
@@ -40,6 +41,7 @@ class Client:
 
     def __init__(self, *, socket: Place = "", root: Place = "",
                  server_uid: Optional[int] = None, connect_timeout: float = 0.1, answer_timeout: float = 1.0, attempts: int = 5,
+                 needs_daemon: bool = False,
                  _began: Optional[float] = None, _hot: Optional[HotReader] = None) -> None:
         # _began: when looking for the daemon did, for whoever imports this module for it. _hot: whoever has looked there already.
         self._endpoint = Endpoint(socket, root, server_uid, connect_timeout, answer_timeout)
@@ -49,6 +51,14 @@ class Client:
         self.reset_after_fork()
         _process.reset_in_children(self)
         began = time.monotonic() if _began is None else _began
+        try:
+            self._greet(began)
+        except UnavailableError as error:
+            # One that does not answer would be waited for with each call.
+            if needs_daemon or isinstance(error, WedgedError) or self._hot.toolchains() is None:
+                raise
+
+    def _greet(self, began: float) -> None:
         connection = self._take()
         try:
             connection.greet(self._endpoint.greeting_s(began))

@@ -254,7 +254,7 @@ class Service:
                     if 0 < os.sysconf("SC_OPEN_MAX") < probe.fileno() + _SPARE_DESCRIPTORS:
                         raise OSError(errno.EMFILE, "only few file descriptors are left, and Triton needs some")
                 # Only now: importing protobuf takes some hundredths of a second.
-                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, _began=began, _hot=self._hot_reader())
+                self._client = kiln.Client(server_uid=self._settings.server_uid, attempts=1, needs_daemon=True, _began=began, _hot=self._hot_reader())
             except Exception as error:  # protobuf has exceptions of its own for generated code that does not fit
                 reraise_from_handler(error)
                 if autotune_prefetch.is_broken_off():
