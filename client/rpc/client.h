@@ -186,7 +186,7 @@ class Client {
       const std::vector<std::string>& keys, const CallOptions& options = {},
       OwnEntries kind = OwnEntries::kOfThisUser);
 
-  // Those of the keys that have an entry there. Reads no contents.
+  // The keys that have an entry there. Reads no contents.
   [[nodiscard]] absl::StatusOr<std::set<std::string>> FindOwn(
       const std::vector<std::string>& keys, const CallOptions& options = {},
       OwnEntries kind = OwnEntries::kOfThisUser);

@@ -16,7 +16,7 @@ enum class RetargetedIr { kSame, kDiffers, kMayDiffer };
 // kSame for a request that cannot be read.
 [[nodiscard]] RetargetedIr IrOf(const NamedRequest& named);
 
-// Those whose IR is not the same for sure. Not thread-safe.
+// Names kernels whose IR may be another. Not thread-safe.
 class RetargetedKernels {
  public:
   void Add(RetargetedIr ir, const std::string& name);
