@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "client/cli/commands/errors.h"
-#include "client/cli/commands/retargeted.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/file_names.h"
 #include "client/cli/output/format.h"
@@ -18,6 +17,7 @@
 #include "client/cli/output/ticker.h"
 #include "client/cli/output/told_kernels.h"
 #include "client/cli/requests/ptxas_selector.h"
+#include "client/cli/requests/retargeted.h"
 #include "client/cli/requests/sass.h"
 #include "storage/base/mutex.h"
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "client/cli/commands/errors.h"
-#include "client/cli/commands/retargeted.h"
 #include "client/cli/output/enum_names.h"
 #include "client/cli/output/first_names.h"
 #include "client/cli/output/format.h"
@@ -18,6 +17,7 @@
 #include "client/cli/output/progress.h"
 #include "client/cli/output/ticker.h"
 #include "client/cli/requests/ptxas_selector.h"
+#include "client/cli/requests/retargeted.h"
 #include "client/rpc/client.h"
 #include "storage/base/mutex.h"
 

@@ -1,4 +1,4 @@
-#include "client/cli/commands/retargeted.h"
+#include "client/cli/requests/retargeted.h"
 
 #include <algorithm>
 
