@@ -265,7 +265,8 @@ TEST_F(RocksStoreTest, UsagesOfVersionFourHaveNoNameAndKeepTheRest) {
   ASSERT_TRUE(Put(made).ok());
   Tamper([&](RocksDatabase::Batch& batch) {
     std::string row = EncodeUsage({.hits = 3, .pinned = true, .uid = 7, .job = "train"});
-    row.resize(row.size() - sizeof(uint32_t) - sizeof(int64_t));  // no name, no time
+    // No name, no time, and not whether somebody waited.
+    row.resize(row.size() - sizeof(uint32_t) - sizeof(int64_t) - sizeof(uint8_t));
     batch.Put(RocksFamily::kAccess, made.record.key.Bytes(), row);
   });
   const auto usages = store().index().ScanUsages(context_, std::nullopt, 10);
@@ -275,6 +276,17 @@ TEST_F(RocksStoreTest, UsagesOfVersionFourHaveNoNameAndKeepTheRest) {
   EXPECT_EQ(usage.hits, 3u);
   EXPECT_TRUE(usage.pinned);
   EXPECT_EQ(usage.job, "train");
+}
+
+TEST_F(RocksStoreTest, UsagesOfVersionSixAreOfWhatSomebodyWaitedFor) {
+  const ArtifactUsage usage = {
+      .hits = 3, .uid = 7, .job = "train", .name = "k", .created_unix_ms = 5, .is_ahead = true};
+  std::string row = EncodeUsage(usage);
+  EXPECT_EQ(DecodeUsage(row), usage);
+  row.pop_back();
+  ArtifactUsage earlier = usage;
+  earlier.is_ahead = false;
+  EXPECT_EQ(DecodeUsage(row), earlier);
 }
 
 TEST_F(RocksStoreTest, AnArtifactWhoseUsageIsDamagedIsScannedWithoutUses) {
