@@ -1,6 +1,6 @@
 """Kiln's Python client: asks kilnd for compiled GPU kernels.
 
-    client = kiln.Client()                      # kiln.UnavailableError: no daemon here
+    client = kiln.Client()                      # kiln.UnavailableError: no daemon here, and nothing published
     artifact = client.compile(kiln.CompileRequest(ttir, "cuda:90", options={"num_warps": 8}))
     cubin = artifact.binary
     kiln.load(artifact)[grid](x, y, n)          # on a GPU here: PyTorch's tensors, DLPack, addresses
