@@ -105,7 +105,8 @@ absl::StatusOr<ExitCode> RunWarm(const WarmArguments& arguments, Session& sessio
     options.in_flight_max = std::min<uint64_t>(arguments.jobs, limits::kStreamInFlightMax);
   } else if (options.stop_at || options.stops_at_failure) {
     // What the daemon has when the warm stops is waited for.
-    options.in_flight_max = std::thread::hardware_concurrency() + 1;
+    options.in_flight_max =
+        std::min<uint64_t>(std::thread::hardware_concurrency() + 1, limits::kStreamInFlightMax);
   }
   // Requests that cannot be counted may come one by one.
   if (options.total && options.in_flight_max > 1) source = LongestFirst(std::move(source));

@@ -119,6 +119,15 @@ absl::StatusOr<Counts> Warm(Client& client, const CallOptions& call, const std::
   return Counts{entries.put(), entries.left_out()};
 }
 
+// False for a pipe, which has been read.
+bool HasOwnEntries(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  const absl::Status found = ForEachOwnEntry(
+      path, [](const v1::OwnEntry&) { return absl::AlreadyExistsError("the first"); });
+  return absl::IsAlreadyExists(found);
+}
+
 }  // namespace
 
 void WarmOwnEntries(Client& client, Session& session, const std::vector<std::string>& files) {
@@ -126,13 +135,13 @@ void WarmOwnEntries(Client& client, Session& session, const std::vector<std::str
   for (const std::string& path : files) {
     const auto trusted = TrustedFile::Open(path);
     if (!trusted) {
-      // Nothing of a pipe's, which has been read.
-      std::error_code error;
-      if (std::filesystem::is_regular_file(path, error)) {
+      if (HasOwnEntries(path)) {
         console.err << fmt::format(
             "kiln: lookup keys of {} are not taken: others than you and root may have written it, "
             "so "
-            "your jobs lower their kernels\n  try: copy it, if you trust its keys\n",
+            "your jobs lower their kernels\n  try: 'install -m 644' makes a copy of your own, if "
+            "you "
+            "trust its keys\n",
             Printable(path));
       }
       continue;
