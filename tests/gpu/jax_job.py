@@ -16,7 +16,9 @@ import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -357,6 +359,63 @@ def control_flow():
         return ""
 
 
+EXPORTED = """
+import pathlib, sys
+import jax, jax.export, jax.numpy as jnp
+import kiln.jax
+kiln.jax.register("cuda")
+program = jax.export.deserialize(bytearray(pathlib.Path(sys.argv[1]).read_bytes()))
+x, y = jnp.arange(4096, dtype=jnp.float32), jnp.ones(4096, jnp.float32)
+for _ in range(4):
+    assert jnp.array_equal(program.call(x, y), x + 8 * y)
+"""
+
+
+def exported():
+
+    @check("exported, and run in a process that has no kernel's source")
+    def _():
+        import jax.export
+        x = whole(4096)
+        program = jax.export.export(jax.jit(lambda x, y: chain(x, y, 8)), platforms=["cuda"],
+                                    disabled_checks=[jax.export.DisabledSafetyCheck.custom_call("kiln_launch")])(x, x)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(program.serialize())
+            file.flush()
+            ran = subprocess.run([sys.executable, "-c", EXPORTED, file.name], capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr[-1500:]
+        return ""
+
+
+def targets_of_jaxlib():
+    for target in ("triton_kernel_call_ffi", "triton_kernel_call"):
+
+        @check(f"launched by {target} of jaxlib")
+        def _(target=target):
+            x, y = whole(4096), whole(4096)
+            lowered = jax.jit(lambda x, y: chain(x, y, 8, launch_target=target)).lower(x, y)
+            assert f": {target}: " in kiln.jax.explain(lowered), kiln.jax.explain(lowered)
+            program = lowered.compile()
+            before = counts()["executions"]
+            for _ in range(4):
+                close(program(x, y), x + 8 * y)
+            assert counts()["executions"] == before
+            return ""
+
+
+def cooperative():
+
+    @check("a cooperative grid that does not fit is refused")
+    def _():
+        x = whole(1024 * 100_000)
+        try:
+            jax.block_until_ready(jax.jit(lambda x: kernels.sums_of_next(x, 100_000))(x))
+        except jax.errors.JaxRuntimeError as error:
+            assert "cooperative" in str(error).lower(), error
+            return str(error)[:300]
+        raise AssertionError("it ran")
+
+
 def attention():
 
     @check("flash attention, forward and backward by custom_vjp, with remat")
@@ -504,7 +563,7 @@ def main():
         every_kernel([name for name in kernels.CASES if name not in kernels.DESCRIBED])
         captured()
     if not rest:
-        for part in (tuned_ahead, transformer_engine, control_flow, attention, sharing, several_gpus):
+        for part in (tuned_ahead, transformer_engine, control_flow, exported, targets_of_jaxlib, cooperative, attention, sharing, several_gpus):
             part()
         try:
             results = benchmark()

@@ -16,6 +16,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from triton.language.extra import cuda  # noqa: E402
 
 import attention  # noqa: E402
 import catalog  # noqa: E402
@@ -159,6 +160,26 @@ def descriptor_add_(x_ptr, y_ptr, rows, columns, out_ptr, BLOCK_ROWS: tl.constex
     device_descriptor_add(x_ptr, y_ptr, out_ptr, rows, columns, BLOCK_ROWS, BLOCK_COLUMNS)
 
 
+@triton.jit
+def add_after_(x_ptr, y_ptr, n, out_ptr, BLOCK: tl.constexpr):
+    """May begin while the kernel before it runs, and waits for what that one writes."""
+    cuda.gdc_launch_dependents()
+    cuda.gdc_wait()
+    vector_add(x_ptr, y_ptr, out_ptr, n, BLOCK)
+
+
+@triton.jit
+def sums_of_next_(x_ptr, arrived_ptr, sums_ptr, out_ptr, BLOCK: tl.constexpr):
+    """Each program waits for all others: it writes the sum that the next one made."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    tl.store(sums_ptr + program, tl.sum(tl.load(x_ptr + program * BLOCK + tl.arange(0, BLOCK))))
+    tl.debug_barrier()
+    tl.atomic_add(arrived_ptr, 1)
+    while tl.atomic_add(arrived_ptr, 0) < programs:
+        pass
+    tl.store(out_ptr + program, tl.load(sums_ptr + (program + 1) % programs, volatile=True))
+
+
 # --- Calls -----------------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +217,16 @@ def double_tiles(x):
     (rows, columns), tile = x.shape, (16, 32)
     return call(TensorDescriptor.from_tensor(x, tile), kernel=double_tiles_, out_shape=TensorDescriptor.from_tensor(shape(*x.shape), tile),
                 grid=(triton.cdiv(rows, 16), triton.cdiv(columns, 32)), ROWS=16, COLUMNS=32)
+
+
+def add_after(x, y):
+    return call(x, y, x.size, kernel=add_after_, out_shape=shape(*x.shape), grid=(triton.cdiv(x.size, 1024),), BLOCK=1024, launch_pdl=True)
+
+
+def sums_of_next(x, programs=64):
+    """Of parts of 1024 elements."""
+    return call(x, kernel=sums_of_next_, out_shape=(shape(1, dtype=jnp.int32), shape(programs), shape(programs)), grid=(programs,),
+                zeroed_outputs=(0,), BLOCK=1024, launch_cooperative_grid=True)[2]
 
 
 def by_instance(name, kernel, *args, **keywords):
@@ -483,6 +514,9 @@ CASES = {
     "zeroed output": Case(_floats(5000), lambda x, _: accumulate(x), lambda x, _: x),
     "descriptors of an argument and of an output": Case(lambda: (random(100, 72, dtype=jnp.float32),), double_tiles, lambda x: 2 * x),
     "scratch memory": Case(_floats(64, 256), descriptor_add, jnp.add),
+    "dependent launch": Case(_floats(100_000), lambda x, y: add_after(add_after(x, y), y), lambda x, y: x + y + y),
+    "cooperative grid": Case(lambda: (random(64 * 1024, dtype=jnp.float32),), sums_of_next,
+                             lambda x: jnp.roll(x.reshape(64, 1024).sum(1), -1), 1e-3),
     "aliased output, argument kept": Case(_floats(5000), lambda x, given: (add_in_place(x, given), given), lambda x, given: (x + given, given)),
 }
 
