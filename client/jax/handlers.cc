@@ -59,8 +59,12 @@ ffi::Error Execute(ffi::Context context, LaunchState* state, ffi::RemainingArgs 
                    ffi::RemainingRets results, ffi::Dictionary) {
   executions.fetch_add(1, std::memory_order_relaxed);
   const auto run = [&]() -> ffi::Error {
-    const ffi::ErrorOr<Place> place = PlaceOf(context);
-    return place.has_error() ? place.error() : state->Execute(*place, arguments, results);
+    try {
+      const ffi::ErrorOr<Place> place = PlaceOf(context);
+      return place.has_error() ? place.error() : state->Execute(*place, arguments, results);
+    } catch (const std::exception& exception) {
+      return ffi::Error::Internal(std::string("kiln_launch: ") + exception.what());
+    }
   };
   ffi::Error error = run();
   if (error.failure()) failures.fetch_add(1, std::memory_order_relaxed);

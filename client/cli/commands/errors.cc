@@ -155,8 +155,10 @@ void PrintCompileFailure(Console& console, std::string_view name, const std::str
       source_file.empty() || std::filesystem::path(source_file).stem().string() == name;
   const std::string where = (is_named_so ? "" : fmt::format("{}: ", Printable(name))) +
                             PlaceOf(own_name, diagnostics->line(), diagnostics->column());
-  console.err << console.Styled(where + ":", Style::kBad) << ' ' << Printable(diagnostics->stage())
-              << ": " << Printable(diagnostics->message()) << '\n';
+  const std::string stage =
+      diagnostics->stage().empty() ? "" : fmt::format("{}: ", Printable(diagnostics->stage()));
+  console.err << console.Styled(where + ":", Style::kBad) << ' ' << stage
+              << Printable(diagnostics->message()) << '\n';
   for (const v1::CompileNote& note : diagnostics->notes()) {
     console.err << "  "
                 << PlaceOf(note.file().empty() ? own_name : note.file(), note.line(), note.column())
