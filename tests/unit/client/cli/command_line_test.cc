@@ -1,5 +1,6 @@
 #include "client/cli/command_line.h"
 
+#include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,17 +55,18 @@ class CommandLineTest : public ::testing::Test {
     }
     return files;
   }
-  // Compiles everything but the sources that say "bad".
+  // Compiles everything but the sources that say "bad", and "bad before any stage".
   void FailBadSources() {
     daemon_.kernels().on_stream = [](FakeKernelService::Stream* stream) {
       v1::CompileStreamRequest request;
       while (stream->Read(&request)) {
         v1::CompileStreamResponse response;
         response.set_id(request.id());
-        if (request.request().source().text() == "bad") {
+        const std::string& text = request.request().source().text();
+        if (absl::StartsWith(text, "bad")) {
           response.set_code(3);
           response.set_message("parse: expected operation name");
-          response.mutable_diagnostics()->set_stage("parse");
+          if (text == "bad") response.mutable_diagnostics()->set_stage("parse");
           response.mutable_diagnostics()->set_message("expected operation name");
           response.mutable_diagnostics()->set_line(2);
           response.mutable_diagnostics()->set_column(5);
@@ -310,6 +312,14 @@ TEST_F(CommandLineTest, FailureWithoutAFileNamesTheKernel) {
                                      "  k:7: note: declared here\n"
                                      "  a.h:8:9: note: or there\n"
                                      "    the compiler's\n    own words of kernel.cu, not"));
+}
+
+TEST_F(CommandLineTest, AFailureBeforeAnyStageNamesNone) {
+  FailBadSources();
+  const std::string line =
+      R"({"name": "k", "source": "bad before any stage", "target": "cuda:90"})";
+  EXPECT_EQ(Run({"compile", "--requests", Write("r.jsonl", line)}), 1);
+  EXPECT_THAT(err_.str(), StartsWith("k:2:5: expected operation name\n"));
 }
 
 TEST_F(CommandLineTest, AFolderThatCannotBeMadeIsSaidBeforeAnythingRuns) {
