@@ -359,6 +359,26 @@ def control_flow():
         return ""
 
 
+def references():
+
+    @check("a jax.Ref, made within a captured program and given to it")
+    def _():
+        x, y = whole(4096), whole(4096)
+
+        def run(x, y, given):
+            made = jax.new_ref(x)
+            for _ in range(8):
+                kernels.add_to(y, made)
+                kernels.add_to(y, given)
+            return made[...]
+
+        program, given = jax.jit(run), jax.new_ref(x * 0)
+        for number in range(1, 13):
+            close(program(x + number, y, given), x + number + 8 * y)
+            close(given[...], number * 8 * y)
+        return ""
+
+
 EXPORTED = """
 import pathlib, sys
 import jax, jax.export, jax.numpy as jnp
@@ -563,7 +583,7 @@ def main():
         every_kernel([name for name in kernels.CASES if name not in kernels.DESCRIBED])
         captured()
     if not rest:
-        for part in (tuned_ahead, transformer_engine, control_flow, exported, targets_of_jaxlib, cooperative, attention, sharing, several_gpus):
+        for part in (tuned_ahead, transformer_engine, control_flow, references, exported, targets_of_jaxlib, cooperative, attention, sharing, several_gpus):
             part()
         try:
             results = benchmark()

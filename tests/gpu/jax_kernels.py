@@ -58,6 +58,11 @@ def add_in_place_(x_ptr, given_ptr, n, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def add_to_(x_ptr, sums_ptr, n, BLOCK: tl.constexpr):
+    vector_add(x_ptr, sums_ptr, sums_ptr, n, BLOCK)
+
+
+@triton.jit
 def softmax_(in_ptr, in_stride, out_stride, rows, columns, out_ptr, BLOCK: tl.constexpr):
     softmax(out_ptr, in_ptr, in_stride, out_stride, rows, columns, BLOCK)
 
@@ -200,6 +205,11 @@ def add(x, y, **more):
 def add_in_place(x, given):
     return call(x, given, x.size, kernel=add_in_place_, out_shape=shape(*x.shape), grid=(triton.cdiv(x.size, 1024),),
                 input_output_aliases={1: 0}, BLOCK=1024)
+
+
+def add_to(x, held):
+    """held: a jax.Ref."""
+    call(x, held, x.size, kernel=add_to_, out_type=(), grid=(triton.cdiv(x.size, 1024),), BLOCK=1024)
 
 
 def accumulate(x):

@@ -18,6 +18,32 @@ def test_values_may_stand_anywhere_and_are_packed_in_the_order_of_the_parameters
     assert call["parameters"] == "a44a" and call["scalars"] == (77).to_bytes(4, "little").hex() + "0000003f"
 
 
+@pytest.mark.parametrize("given", [
+    "x=X, n=77, factor=0.5, BLOCK=64, num_warps=8",
+    "factor=0.5, n=77, x=X, BLOCK=64, backend_options={'num_warps': 8}",
+    "backend_options=dict(num_warps=8), n=77, x=X, factor=0.5, BLOCK=64, cost_estimate={'flops': 256}",
+])
+def test_arguments_and_options_may_be_given_by_name(jax, given):
+    by_place = jax.value("calls(lambda x: call(kernels.scale, x, 77, 0.5, BLOCK=64, num_warps=8), X)")
+    assert jax.value(f"calls(lambda X: call(kernels.scale, {given}), X)") == by_place
+
+
+def test_an_argument_by_name_stands_between_those_by_place(jax):
+    by_place = jax.value("calls(lambda x, y: call(kernels.add, x, y, n=200, BLOCK=128), X, X)")
+    assert jax.value("calls(lambda x, y: call(kernels.add, y, x=x, n=200, BLOCK=128), X, X)") == by_place
+
+
+def test_a_call_that_nobody_uses_stays_where_it_has_a_side_effect(jax):
+    text = "lower(lambda x: call(kernels.copy, x, BLOCK=256, has_side_effect={}), X).as_text()"
+    assert "has_side_effect = true" in jax.value(text.format(True)) and "has_side_effect = true" not in jax.value(text.format(False))
+
+
+def test_a_reference_is_an_operand_that_shares_its_buffer(jax):
+    program = "calls(lambda x: (lambda held: (call(kernels.accumulate, x, held, 256, BLOCK=256, out=()), held[...]))(jax.new_ref(x * 2)), X)"
+    call, = jax.value(program)
+    assert (call["parameters"], call["aliases"], call["results"]) == ("aa4", {"1": 0}, ["tensor<256xf32>"])
+
+
 @pytest.mark.parametrize("given, packed", [
     ("77", "4d000000"), ("np.int64(77)", "4d000000"), ("np.uint8(77)", "4d000000"), ("-5", "fbffffff"), ("2**31", "0000008000000000"),
     ("2**63", "0000000000000080"), ("2**64 - 1", "ff" * 8), ("-2**63", "0000000000000080"), ("True", "01"), ("np.bool_(False)", "00")

@@ -85,7 +85,7 @@ def test_a_descriptor_is_refused(jax, what):
 
 
 def test_a_descriptor_as_a_metaparameter_is_refused(jax):
-    assert "descriptors are given by position" in jax.error("call(kernels.gathered, x=described(64, 32), ROWS=16, COLUMNS=32)")
+    assert "descriptors are given for parameters" in jax.error("call(kernels.gathered, described(64, 32), ROWS=described(64, 32), COLUMNS=32)")
 
 
 def test_a_descriptor_over_an_output_of_another_type_does_not_alias(jax):

@@ -55,6 +55,28 @@ def test_an_aliased_input_that_is_still_needed_is_copied_first(running):
     assert running.value("first(X)") == [[0.0, 1.0]]
 
 
+ACCUMULATE = "(lambda x, sums: call(kernels.accumulate, x, sums, 256, BLOCK=256, out=()))"
+
+
+@pytest.mark.parametrize("program", [
+    f"{ACCUMULATE}(X, held)", f"jax.jit({ACCUMULATE})(X, held)", f"jax.jit(lambda x: {ACCUMULATE}(x, held))(X)",
+    "call(kernels.accumulate, sums=held, x=X, n=256, BLOCK=256, out=())",
+])
+def test_what_a_kernel_writes_to_a_reference_is_there_afterwards(running, program):
+    running.value("names.update(held=jax.new_ref(X * 10))")
+    assert running.value(f"[{program}, first(held[...])]") == [[], [[0.0, 11.0]]]
+    assert running.value("first(X)") == [[0.0, 1.0]]
+
+
+def test_a_reference_within_scan_and_beside_an_output(running):
+    running.value("names.update(held=jax.new_ref(X * 10))")
+    scan = f"jax.lax.scan(lambda carry, _: ({ACCUMULATE}(X, held), None)[1:] * 2, None, None, length=3)"
+    running.value(f"jax.jit(lambda: {scan} and None)()")
+    assert running.value("first(held[...])") == [[0.0, 13.0]]
+    added = "call(kernels.added, X, held, 256, grid=lambda meta: 256 // meta['BLOCK'], num_warps=2)"
+    assert running.value(f"first([{added}, held[...]])") == [[0.0, 14.0], [0.0, 14.0]]
+
+
 def test_a_call_outside_jit_is_built_once(running):
     running.value("names.update(before=report().calls['kiln_launch'])")
     running.value("[call(kernels.scale, X, 256, 4.0, BLOCK=256, grid=lambda meta: (1,)) for _ in range(5)] and None")

@@ -264,6 +264,9 @@ def use_stand_in(folder):
     def count(x, added, out):
         out[:] += x + added
 
+    def accumulate(x, sums, n):
+        sums[:n] += x[:n]
+
     def doubled(x, n, out):
         out[:n] = x[:n] * 2
 
@@ -296,6 +299,7 @@ def use_stand_in(folder):
         driver.define(f"tiled_{rows}", [*described, "f", *described], copy_tile, milliseconds)
     driver.define("scale", "aifa", copy_scaled)
     driver.define("count", "aia", count)
+    driver.define("accumulate", "aai", accumulate)
     for block, milliseconds in ((64, 3.0), (128, 1.0), (256, 2.0)):
         driver.define(f"doubled_{block}", "aia", doubled, milliseconds)
         driver.define(f"filled_{block}", "ia", filled, milliseconds)

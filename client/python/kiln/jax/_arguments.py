@@ -73,8 +73,7 @@ def value(what: str, given: Any) -> Any:
     if isinstance(given, (tuple, list)):
         raise TypeError(f"{what}: tuples and lists are not taken; pass their members one by one")
     if type(given).__hash__ is None:
-        hint = "; options of Triton are keywords, such as maxnreg=64" if what.endswith(": backend_options") else ""
-        raise TypeError(f"{what}: values of the type {type(given).__name__} are not taken: they cannot be hashed{hint}")
+        raise TypeError(f"{what}: values of the type {type(given).__name__} are not taken: they cannot be hashed")
     if type(given) is int and given not in _INTEGERS:
         raise ValueError(f"{what}: {given} does not fit 64 bits")
     if isinstance(given, complex):
@@ -85,7 +84,7 @@ def value(what: str, given: Any) -> Any:
 def metaparameter(what: str, given: Any) -> Any:
     """What a keyword gives: a value, or a tuple of such, which is a constant of the kernel. TypeError; ValueError."""
     if is_array(given) or is_array(getattr(given, "base", None)):
-        raise TypeError(f"{what}: arrays and descriptors are given by position, metaparameters by keyword")
+        raise TypeError(f"{what}: arrays and descriptors are given for parameters that are no constants")
     if isinstance(given, list):
         raise TypeError(f"{what}: a list is not taken; give a tuple, which is taken for a tl.constexpr")
     return tuple(metaparameter(what, one) for one in given) if type(given) is tuple else value(what, given)
@@ -95,6 +94,23 @@ def positional(parameters: Sequence[Any], named: Mapping[str, Any], chosen: Set[
     """The parameters that arguments and outputs stand for. parameters: of inspect.Signature. named: given by keyword. chosen: what
     heuristics and configurations give."""
     return [one for one in parameters if one.name not in named and one.name not in chosen]
+
+
+def in_order(kernel: str, order: Sequence[Any], args: Sequence[Any], named: Mapping[str, Any]) -> "List[Any]":
+    """All arguments in the order of their parameters. order: of positional(). named: by parameter. TypeError where an output would have to
+    stand between two of them."""
+    given, left = list(args), dict(named)
+    arranged = []
+    for one in order:
+        if one.name in left:
+            arranged.append(left.pop(one.name))
+        elif given:
+            arranged.append(given.pop(0))
+        elif left:
+            raise TypeError(f"{kernel}: nothing is given for {one.name}, which comes before {', '.join(left)}: outputs come after all arguments")
+    if left:
+        raise TypeError(f"{kernel}: {', '.join(left)}: its heuristics or configurations give it")
+    return arranged + given
 
 
 def bound(kernel: str, order: Sequence[Any], given: Sequence[Any]) -> Dict[str, Any]:

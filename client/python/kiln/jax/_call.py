@@ -2,11 +2,12 @@
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from kiln.jax._arguments import ArrayArgument, array_argument, bound, is_array, metaparameter, positional, value
+from kiln.jax._arguments import ArrayArgument, array_argument, bound, in_order, is_array, metaparameter, positional, value
 from kiln.jax._descriptors import Buffer, DescriptorArgument, TensorDescriptor, base_of, blocks_of, descriptor_argument
 from kiln.jax._kernels import Kernel, kernel_of
 from kiln.jax._outputs import Zeroed, aliases_of, check_contents, grid_of, zeroed_of
 from kiln.jax._plan import Plan, Way
+from kiln.jax._references import Refs, is_reference
 
 
 _ABSENT: Any = object()
@@ -16,11 +17,13 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any = _ABSENT, grid: Any, na
                 num_stages: Optional[int] = None, num_ctas: int = 1, compute_capability: "int | str | None" = None,
                 enable_fp_fusion: bool = True, input_output_aliases: Optional[Mapping[int, int]] = None, zeroed_outputs: Zeroed = (),
                 device: int = 0, debug: bool = False, serialized_metadata: bytes = b"", launch_target: Optional[str] = None,
-                out_type: Any = _ABSENT, **metaparams: Any) -> Any:
+                out_type: Any = _ABSENT, backend_options: Optional[Mapping[str, Any]] = None, cost_estimate: Any = None,
+                has_side_effect: bool = False, **metaparams: Any) -> Any:
     """Calls a Triton kernel: the same call as jax-triton's.
 
-    args: arrays, TensorDescriptors over arrays, and values, in the order of the kernel's parameters. The outputs come after them, the metaparameters are given by
-        keyword. Integers and floats have the types that Triton gives Python's; 1 and None are constants.
+    args: arrays, jax.Refs, TensorDescriptors over arrays, and values, in the order of the kernel's parameters. The outputs come after
+        them. Any parameter but an output's may be given by keyword instead. Integers and floats have the types that Triton gives
+        Python's; 1 and None are constants. What a kernel writes to a jax.Ref is in the jax.Ref afterwards.
     kernel: a function with triton.jit, and triton.heuristics or triton.autotune around it in any order.
     out_shape: a jax.ShapeDtypeStruct, an array, a TensorDescriptor over one, or a tree of them. Returns arrays in the same tree. out_type:
         another name for it.
@@ -32,7 +35,9 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any = _ABSENT, grid: Any, na
     zeroed_outputs: places or names of outputs that are set to zeroes before each launch, or a function of the metaparameters.
     serialized_metadata: passed on to JAX's own targets. launch_target: "kiln_launch", "triton_kernel_call_ffi" or
         "triton_kernel_call"; None: KILN_JAX_TARGET, otherwise the first that can launch the kernel.
-    metaparams: of the kernel, or options of Triton (maxnreg, launch_pdl).
+    backend_options: options of Triton (maxnreg, launch_pdl), which may be keywords as well. has_side_effect: XLA keeps the call where
+        nobody uses its outputs. cost_estimate: taken, and passed over.
+    metaparams: of the kernel, or options of Triton.
 
     TypeError, ValueError: the call is wrong, or there is no GPU and no compute_capability. What Triton raises for a kernel that
     does not compile.
@@ -44,24 +49,44 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any = _ABSENT, grid: Any, na
     if (out_shape is _ABSENT) == (out_type is _ABSENT):
         raise TypeError(f"{title}: give either out_shape or out_type")
     outputs, tree = jax.tree_util.tree_flatten(out_type if out_shape is _ABSENT else out_shape)
-    arrays, plan = plan_of(made, title, args, outputs, keywords_of(metaparams, num_warps, num_stages, num_ctas, enable_fp_fusion, debug, title),
-                         grid, zeroed_outputs, input_output_aliases, device, compute_capability, launch_target, bytes(serialized_metadata))
-    return jax.tree_util.tree_unflatten(tree, _primitive.bind(arrays, plan))
+    operands = {parameter: one for parameter, one in metaparams.items() if is_operand(one) and parameter in made.passed_names()}
+    keywords = keywords_of({parameter: one for parameter, one in metaparams.items() if parameter not in operands}, num_warps, num_stages, num_ctas,
+                           enable_fp_fusion, debug, title, backend_options)
+    given = in_order(title, positional(made.parameters, keywords, made.chosen_names()), args, operands)
+    refs = Refs(title, given, input_output_aliases)
+    arrays, plan = plan_of(made, title, refs.values(given), [*outputs, *refs.outputs()], keywords, grid, zeroed_outputs,
+                           refs.aliases(len(outputs)) or input_output_aliases, device, compute_capability, launch_target,
+                           bytes(serialized_metadata), has_side_effect, len(refs))
+    results = _primitive.bind(arrays, plan)
+    refs.write(results[len(outputs):])
+    return jax.tree_util.tree_unflatten(tree, results[:len(outputs)])
+
+
+def is_operand(given: Any) -> bool:
+    return is_reference(given) or is_array(given) or isinstance(given, TensorDescriptor)
 
 
 def keywords_of(metaparams: Mapping[str, Any], num_warps: Optional[int], num_stages: Optional[int], num_ctas: int, enable_fp_fusion: bool,
-              debug: bool, title: str) -> Dict[str, Any]:
-    """Metaparameters, and the options that are not as Triton has them."""
+              debug: bool, title: str, more: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+    """Metaparameters, and the options that are not as Triton has them. more: options. ValueError for one that is given twice."""
     keywords = {name: metaparameter(f"{title}: {name}", one) for name, one in metaparams.items()}
     options = {"num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas if num_ctas != 1 else None,
                "enable_fp_fusion": None if enable_fp_fusion else False, "debug": True if debug else None}
     keywords.update((name, one) for name, one in options.items() if one is not None)
+    if more is not None and not isinstance(more, Mapping):
+        raise TypeError(f"{title}: backend_options: {more!r} is no dictionary of options")
+    for name, one in (more or {}).items():
+        if name in keywords:
+            raise ValueError(f"{title}: {name} is given twice, once in backend_options")
+        keywords[name] = metaparameter(f"{title}: backend_options: {name}", one)
     return keywords
 
 
 def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[Any], keywords: Dict[str, Any], grid: Any, zeroed: Any,
-          aliases: Any, device: int, capability: Any, launch_target: Optional[str], metadata: bytes) -> "Tuple[List[Any], Plan]":
-    """The arrays among the arguments, and everything else of the call."""
+          aliases: Any, device: int, capability: Any, launch_target: Optional[str], metadata: bytes, has_side_effect: bool = False,
+          unpassed: int = 0) -> "Tuple[List[Any], Plan]":
+    """The arrays among the arguments, and everything else of the call. unpassed: how many of the last outputs, which are aliased, have no
+    parameter of their own."""
     results = [_result(f"{title}: output {place}", one) for place, one in enumerate(outputs)]
     arrays = [array for array in (one.base if isinstance(one, TensorDescriptor) else one for one in args) if is_array(array)]
     given = [_argument(f"{title}: argument {place}", one) for place, one in enumerate(args)]
@@ -70,7 +95,7 @@ def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[A
     joined = aliases_of(title, aliases, operands, outputs)
     order = positional(kernel.parameters, keywords, kernel.chosen_names())
     passed = [one for place, one in enumerate(results) if place not in joined.values()]
-    if not len(given) + len(passed) <= len(order) < len(given) + len(results):
+    if not unpassed and not len(given) + len(passed) <= len(order) < len(given) + len(results):
         passed = results
     named = bound(title, order, [*given, *passed])
     output_names = _output_names([name for name, one in named.items() if isinstance(one, Buffer)], operands, outputs, joined)
@@ -82,7 +107,7 @@ def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[A
     return arrays, Plan(
         kernel=kernel, title=title, arguments=named, operands=tuple(operands), outputs=tuple(outputs), ways=tuple(ways),
         aliases=joined, device=device, capability=capability, launch_target=launch_target,
-        metadata=metadata, output_names=output_names)
+        metadata=metadata, output_names=output_names, has_side_effect=has_side_effect)
 
 
 def _output_names(order: Sequence[str], operands: Sequence[Any], outputs: Sequence[Any], aliases: Mapping[int, int]) -> Tuple[str, ...]:
@@ -94,13 +119,10 @@ def _output_names(order: Sequence[str], operands: Sequence[Any], outputs: Sequen
 
 
 def _argument(what: str, given: Any) -> Any:
-    import jax
     if isinstance(given, TensorDescriptor):
-        if not is_array(given.base):
+        if is_reference(given.base) or not is_array(given.base):
             raise TypeError(f"{what}: its descriptor is over {given.base!r}, which is no array")
         return descriptor_argument(what, given, array_argument(what, given.base.shape, _dtype(what, given.base)))
-    if isinstance(given, jax.Ref):
-        raise TypeError(f"{what} is a jax.Ref: give its array, with input_output_aliases")
     return array_argument(what, given.shape, _dtype(what, given)) if is_array(given) else value(what, given)
 
 

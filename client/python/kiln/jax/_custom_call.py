@@ -24,7 +24,7 @@ def emit(target: str, context: Any, operands: Sequence[Any], plan: Plan, attribu
     config = {key: _attribute(one) for key, one in attributes.items()} if isinstance(attributes, dict) else attributes
     call = custom_call(
         target, result_types=result_types, operands=operands, backend_config=config, api_version=4 if is_typed else 2,
-        operand_output_aliases=dict(plan.aliases), operand_layouts=layouts[:len(context.avals_in)],
+        operand_output_aliases=dict(plan.aliases), has_side_effect=plan.has_side_effect, operand_layouts=layouts[:len(context.avals_in)],
         result_layouts=[*layouts[len(context.avals_in):], *((0,) for _ in scratch_bytes)],
         extra_attributes={FRONTEND: ir.DictAttr.get({DECISION: ir.StringAttr.get(decision)})})
     return list(call.results)

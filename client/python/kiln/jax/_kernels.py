@@ -34,6 +34,10 @@ class Kernel:
     def parameters(self) -> "List[inspect.Parameter]":
         return list(self.function.signature.parameters.values())
 
+    def passed_names(self) -> Set[str]:
+        """Parameters that are no constants."""
+        return {one.name for one in self.function.params if not one.is_constexpr}
+
     def chosen_names(self) -> Set[str]:
         """What heuristics and configurations give."""
         names: Set[str] = set()

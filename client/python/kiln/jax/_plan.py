@@ -35,12 +35,14 @@ class Plan:
     capability: Any
     launch_target: Optional[str]
     metadata: bytes
+    has_side_effect: bool
     chosen: "Optional[Tuple[int, str]]" = None
 
     def __post_init__(self) -> None:
         ways = tuple((_exact(way.variant.keywords), way.grid, way.zeroed, way.blocks) for way in self.ways)
         identity = (id(self.kernel.function), self.kernel.function.cache_key, self.title, _exact(self.arguments), self.outputs, ways,
-                    tuple(self.aliases.items()), self.device, self.capability, self.launch_target, self.metadata, self.chosen)
+                    tuple(self.aliases.items()), self.device, self.capability, self.launch_target, self.metadata,
+                    self.has_side_effect, self.chosen)
         object.__setattr__(self, "_identity", identity)
         object.__setattr__(self, "_hash", hash(identity))
 

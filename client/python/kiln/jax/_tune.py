@@ -11,7 +11,8 @@ def tune(function: Callable[..., Any], *args: Any, **keywords: Any) -> "List[Tun
     One Tuning for each kernel and problem. Programs that are built after it have the fastest ones; those of other processes and
     later ones too, where a daemon keeps the times.
 
-    Kernels are measured on copies of their arrays: nothing of the caller's changes. The function's own results are dropped.
+    Kernels are measured on copies of their arrays: nothing of the caller's changes. The function's own results are dropped; what it writes
+    to a jax.Ref stays there.
     """
     import jax
     before, session.tunings = session.tunings, {}
