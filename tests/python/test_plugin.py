@@ -122,7 +122,7 @@ def test_the_cache_is_the_same_byte_for_byte(daemon, python, tmp_path):
 
 @pytest.mark.skipif(not BETWEEN, reason="no more versions are wanted: tests/run --all")
 def test_the_cache_is_the_same_with_the_versions_between(programs, tmp_path):
-    with Daemon(programs, tmp_path, environment=directories(BETWEEN)) as daemon:
+    with Daemon(programs, tmp_path, environment=directories(BETWEEN), descriptions=DESCRIPTIONS) as daemon:
         for version in BETWEEN:
             (folder := tmp_path / version).mkdir()
             check_that_the_cache_is_the_same(daemon, python_of(version), folder)

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from daemon import Daemon
 from job import Job, as_user
-from places import ROOT, TOOLCHAIN, VERSIONS
+from places import DESCRIPTIONS, ROOT, TOOLCHAIN, VERSIONS
 
 from kiln._plugin import basedirs
 from kiln._plugin.settings import Settings
@@ -41,10 +42,11 @@ def names(files, folder):
 
 
 @pytest.fixture(scope="module", params=VERSION_NAMES)
-def versioned(first_daemon, tmp_path_factory, request):
+def versioned(programs, tmp_path_factory, request):
     """A daemon with one toolchain, and that one's Python."""
     home = TOOLCHAIN if request.param == "3.6.0" else VERSIONS / f"triton-{request.param}"
-    with first_daemon.beside(tmp_path_factory.mktemp("versioned"), KILN_TOOLCHAIN_DIRECTORIES=str(home)) as daemon:
+    environment = {"KILN_TOOLCHAIN_DIRECTORIES": str(home)}
+    with Daemon(programs, tmp_path_factory.mktemp("versioned"), environment=environment, descriptions=DESCRIPTIONS) as daemon:
         yield daemon, home / "bin/python"
 
 

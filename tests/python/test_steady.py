@@ -11,7 +11,7 @@ import json
 import pytest
 
 from daemon import Daemon
-from places import CUDA, TOOLCHAINS
+from places import CUDA, DESCRIPTIONS, TOOLCHAINS
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def two_daemons(programs, tmp_path_factory):
     """Their roots have different names, so that no two workers run in the same directory."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(Daemon(programs, tmp_path_factory.mktemp(name),
-                                          environment={"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}))
+                                          environment={"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}, descriptions=DESCRIPTIONS))
                for name in ("one", "another-one")]
 
 

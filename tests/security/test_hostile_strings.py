@@ -11,7 +11,7 @@ import re
 import pytest
 
 from daemon import Daemon
-from places import CUDA, TOOLCHAINS
+from places import CUDA, DESCRIPTIONS, TOOLCHAINS
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ PLACES = {
 def daemon(programs, tmp_path_factory):
     """One that finds an NVRTC, too."""
     environment = {"KILN_TOOLCHAIN_DIRECTORIES": f"{TOOLCHAINS}:{CUDA}"}
-    with Daemon(programs, tmp_path_factory.mktemp("kiln"), environment=environment) as running:
+    with Daemon(programs, tmp_path_factory.mktemp("kiln"), environment=environment, descriptions=DESCRIPTIONS) as running:
         yield running
 
 
