@@ -153,18 +153,27 @@ LARGE = {
 }
 
 
-def large_for(target, names, folder):
-    """An answer of compile_all.py for each."""
-    programs = {}
-    for name in names:
-        command = [BINARIES / "print_kernels", target]
-        answer = subprocess.run(command, input=json.dumps(LARGE[name]), capture_output=True, text=True, check=True)
-        (programs[name],) = (json.loads(line) for line in answer.stdout.splitlines())
-    return compile_for([target], names, programs, folder)
+@pytest.fixture(scope="module")
+def large_for(tmp_path_factory):
+    """A function that gives an answer of compile_all.py for each. Each is compiled once for all tests."""
+    compiled = {}
+
+    def answers(target, names):
+        programs = {}
+        for name in names:
+            if (target, name) not in compiled:
+                command = [BINARIES / "print_kernels", target]
+                told = subprocess.run(command, input=json.dumps(LARGE[name]), capture_output=True, text=True, check=True)
+                (programs[name],) = (json.loads(line) for line in told.stdout.splitlines())
+        for name, answer in zip(programs, compile_for([target], programs, programs, tmp_path_factory.mktemp("large")), strict=True):
+            compiled[target, name] = answer
+        return [compiled[target, name] for name in names]
+
+    return answers
 
 
-def test_large_product_and_attention_use_the_matrix_units_of_hopper(tmp_path):
-    answers = large_for("cuda:90", ["gelu", "attention", "attention_of_computed_heads"], tmp_path)
+def test_large_product_and_attention_use_the_matrix_units_of_hopper(large_for):
+    answers = large_for("cuda:90", ["gelu", "attention", "attention_of_computed_heads"])
     assert [answer["units"] for answer in answers] == [["wgmma.mma_async"]] * 3
 
 
@@ -182,8 +191,8 @@ def test_large_product_and_attention_use_the_matrix_units_of_hopper(tmp_path):
         ("hip:gfx950", "v_mfma", 160),
     ],
 )
-def test_large_products_use_matrix_units_and_fit_shared_memory(target, unit, shared_kib, tmp_path):
-    answers = large_for(target, LARGE, tmp_path)
+def test_large_products_use_matrix_units_and_fit_shared_memory(large_for, target, unit, shared_kib):
+    answers = large_for(target, LARGE)
     assert [answer["units"] for answer in answers] == [[unit]] * len(LARGE)
     assert not [answer for answer in answers if answer["shared"] > shared_kib << 10]
 
