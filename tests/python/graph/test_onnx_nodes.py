@@ -1,10 +1,12 @@
 """ONNX's own node tests, by every compiler. The table onnx_nodes.txt has what each gives; tests/testing/onnx_nodes/table.py writes it."""
 
 import pathlib
+import re
 import time
 
 import pytest
 
+import test_operator_rows
 from onnx_nodes import table
 from onnx_nodes.cases import node_tests, segments
 
@@ -18,9 +20,14 @@ ROWS = table.read()
 
 
 @pytest.fixture(scope="module")
-def planned():
+def cases():
+    return node_tests()
+
+
+@pytest.fixture(scope="module")
+def planned(cases):
     """The tests that Kiln plans whole, and why it does not plan the others."""
-    return segments(node_tests().values())
+    return segments(cases.values())
 
 
 def sampled(planned, step, day):
@@ -33,6 +40,16 @@ def test_the_table_names_each_test_and_why_it_is_not_planned(planned):
     whole, reasons = planned
     assert sorted(ROWS) == sorted([*whole, *reasons])
     assert {name: ROWS[name] for name in reasons} == {name: table.unsupported(reason) for name, reason in reasons.items()}
+
+
+@pytest.mark.slow
+def test_every_row_of_the_page_of_operators_has_a_case(cases):
+    """Here, or in test_operator_rows.py."""
+    passed = [case for name, case in cases.items() if ROWS.get(name, "").startswith("passed")]
+    tried = {row.operator for row in test_operator_rows.every()} | {node.op_type for case in passed for node in case.model.graph.node}
+    names = [re.findall(r"`([^`]+)`", f"{cells[0]} {cells[1]}") for _, cells in test_operator_rows.rows()]
+    assert len(names) >= 150
+    assert not [operator for operator, *aliases in names if not tried & {operator, *aliases}]
 
 
 def test_at_least_a_thousand_pass_and_none_is_wrong():
