@@ -29,6 +29,7 @@ from triton.backends.nvidia import compiler as nvidia
 from triton.compiler import ASTSource
 from triton.language.extra import libdevice
 from triton.language.extra.cuda import libdevice as libdevice_of_cuda
+from triton.runtime import cache
 
 NVIDIA = os.path.dirname(nvidia.__file__)
 LIBDEVICE = os.environ.get("LIBDEVICE", "")  # a path from the root
@@ -362,6 +363,8 @@ def run(attack):
 
 
 def main():
+    if "TRITON_CACHE_MANAGER" not in os.environ:
+        cache.triton_key()  # each child would hash the whole of Triton
     for attack in sys.argv[1:]:
         pid = os.fork()
         if pid == 0:

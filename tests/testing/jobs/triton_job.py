@@ -32,6 +32,7 @@ sys.path.insert(0, str(folder / "source"))
 import blind_ptxas  # noqa: E402, F401
 import catalog  # noqa: E402
 import triton  # noqa: E402
+import tritons_key  # noqa: E402
 from patience import be_patient  # noqa: E402
 from stand_in_driver import StandInDriver  # noqa: E402
 from triton import knobs  # noqa: E402
@@ -41,31 +42,8 @@ if triton.__version__ == "3.4.0":
 else:
     shutil.rmtree(folder / "source")
 
-
-def remember_triton_key(path):
-    """No toolchain changes while the tests run."""
-    from triton.runtime import cache
-    compute = getattr(cache, "triton_key", None)
-    if compute is None:
-        return
-
-    @functools.lru_cache(maxsize=None)
-    @functools.wraps(compute)  # for the plug-in it is Triton's own
-    def triton_key():
-        if not path.exists():
-            path.parent.mkdir(exist_ok=True)
-            partial = path.with_suffix(f".{os.getpid()}")
-            partial.write_text(compute())
-            partial.rename(path)
-        return path.read_text()
-
-    for module in list(sys.modules.values()):
-        if getattr(module, "triton_key", None) is compute:
-            module.triton_key = triton_key
-
-
 if len(sys.argv) > 2:
-    remember_triton_key(pathlib.Path(sys.argv[2]) / triton.__version__)
+    tritons_key.remember(pathlib.Path(sys.argv[2]) / triton.__version__)
 
 lowered = []
 make_ir = triton.compiler.ASTSource.make_ir

@@ -17,6 +17,7 @@ import sys
 
 import triton
 import triton.language as tl
+import tritons_key
 from patience import be_patient
 from stand_in_driver import StandInDriver
 from triton import knobs, testing
@@ -193,7 +194,9 @@ def counted_compile(*arguments, **more):
 triton.compiler.compile = counted_compile
 stand_in = StandInDriver(GPUTarget("cuda", 90, 32), **DEVICES.get(what, {}))
 driver.set_active(stand_in)
-if "TRITON_CACHE_MANAGER" in os.environ and what != "the tuning brings the plug-in":
+if "TRITON_CACHE_MANAGER" not in os.environ:
+    tritons_key.remember(pathlib.Path(folder).parent / "triton-keys" / triton.__version__)
+elif what != "the tuning brings the plug-in":
     import kiln.triton  # noqa: F401  (as earlier kernels do)
 prepare()
 told = tune()

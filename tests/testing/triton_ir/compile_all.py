@@ -8,12 +8,15 @@ A request is a line of JSON: {"file", "target": "cuda:80", "warps"}. A line of J
 
 import json
 import os
+import pathlib
 import sys
 import tempfile
 
 import triton
 from triton.backends.compiler import GPUTarget
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "jobs"))
+import tritons_key  # noqa: E402
 
 UNITS = ("mma.sync", "wgmma.mma_async", "tcgen05.mma", "v_mfma")
 
@@ -36,5 +39,6 @@ def answer(request):
 
 with tempfile.TemporaryDirectory() as folder:
     os.environ["TRITON_CACHE_DIR"] = folder
+    tritons_key.leave_out()
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
