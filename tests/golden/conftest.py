@@ -105,4 +105,11 @@ class _Reference:
             process.finish()
 
     def compile_again(self, case, out):
-        self._start("reference.py", "--kernels", case.kernel, "--targets", case.target, "--out", out).finish()
+        self._start("reference.py", *_only(case), "--out", out).finish()
+
+    def assemble_again(self, case, made, out, times):
+        self._start("reference.py", *_only(case), "--out", out, "--assemble", made, "--times", times).finish()
+
+
+def _only(case):
+    return "--kernels", case.kernel, "--targets", case.target

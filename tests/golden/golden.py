@@ -45,6 +45,8 @@ UNSTEADY = {
 # All results of an unsteady case turn up within a few compiles; one that comes up every tenth time is missed in this many once
 # in a thousand runs.
 COMPILES_MAX = 64
+# To import Triton takes as long as to assemble three of them.
+ASSEMBLED_AT_ONCE = 4
 
 
 class Golden:
@@ -63,12 +65,17 @@ class Golden:
         return (self.folder / "reference" / f"{case.name}.{stage}").read_bytes()
 
     def results(self, case, stage):
-        """What Triton makes of a case, one fresh process after the other; the reference is the first."""
-        folders = self._results.setdefault(case, [self.folder / "reference"])
+        """What Triton makes of a case, one fresh process after the other; the reference is the first. Of a cubin, ptxas is that process."""
+        folders = self._results.setdefault((case, stage), [self.folder / "reference"])
         for number in range(COMPILES_MAX):
             if number == len(folders):
-                folders.append(self.folder / "again" / case.name / str(number))
-                self._triton.compile_again(case, folders[number])
+                again = self.folder / "again" / case.name / f"{stage}-{number}"
+                if stage == "cubin":
+                    self._triton.assemble_again(case, self.folder / "reference", again, ASSEMBLED_AT_ONCE)
+                    folders += [again / str(one) for one in range(ASSEMBLED_AT_ONCE)]
+                else:
+                    self._triton.compile_again(case, again)
+                    folders.append(again)
             yield (folders[number] / f"{case.name}.{stage}").read_bytes()
 
     def our_metadata(self, case):
