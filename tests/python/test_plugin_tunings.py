@@ -78,6 +78,14 @@ def empty(daemon):
     return daemon
 
 
+@pytest.fixture(scope="module")
+def with_usual(daemon, newest, tune):
+    """A daemon that keeps the times of the usual tuning. For tests one after the other that make no others of it."""
+    forget_own(daemon)
+    tune(newest, daemon.root)
+    return daemon
+
+
 @pytest.mark.parametrize("version", sorted({HOOKED[0], HOOKED[-1]}))
 def test_a_second_process_measures_nothing(empty, version, tune):
     stock, first, second = (tune(python_of(version), root) for root in (None, empty.root, empty.root))
@@ -104,18 +112,16 @@ def test_only_new_configurations_are_measured(empty, newest, tune):
 
 
 @pytest.mark.parametrize("what", OF_ITS_OWN)
-def test_what_decides_the_times_is_in_the_key(empty, newest, tune, what):
-    tune(newest, empty.root)
-    stock, other, again = (tune(newest, root, what) for root in (None, empty.root, empty.root))
+def test_what_decides_the_times_is_in_the_key(with_usual, newest, tune, what):
+    stock, other, again = (tune(newest, root, what) for root in (None, with_usual.root, with_usual.root))
     assert other["said"] == stock["said"] and other["measured"] == 4 and other["report"]["timings_found"] == 0
     assert (again["measured"], again["best"], again["times"]) == (0, stock["best"], stock["times"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["another argument", "by names", "pruned"])
-def test_what_the_autotuner_itself_leaves_out_is_not(empty, newest, tune, what):
-    tune(newest, empty.root)
-    stock, other = (tune(newest, root, what) for root in (None, empty.root))
+def test_what_the_autotuner_itself_leaves_out_is_not(with_usual, newest, tune, what):
+    stock, other = (tune(newest, root, what) for root in (None, with_usual.root))
     assert other["measured"] == 0 and (other["best"], other["times"]) == (stock["best"], stock["times"])
 
 
