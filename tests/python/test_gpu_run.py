@@ -12,9 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from daemon import copy_missing
 from fake_driver import FakeDriver
 from job import package_environment
-from places import JAX_VERSIONS, TOOLCHAIN
+from places import DESCRIPTIONS, JAX_VERSIONS, TOOLCHAIN
 
 GPU = pathlib.Path(__file__).resolve().parent.parent / "gpu"
 sys.path.append(str(GPU / "checks"))
@@ -102,6 +103,7 @@ def test_the_kernels_are_compiled_for_the_gpu_that_is_there(programs, tmp_path, 
     monkeypatch.setattr(sys, "executable", str(TOOLCHAIN / "bin" / "python"))
     monkeypatch.setattr(sys, "prefix", f"{TOOLCHAIN}:{os.environ['KILN_TEST_CUDA']}")
     (tmp_path / "bin").symlink_to(programs.kilnd.parent)
+    copy_missing(DESCRIPTIONS, tmp_path / "root" / "state" / "toolchains")
     report = Report(io.StringIO(), None)
     setting = settings.Setting(tmp_path, tmp_path, report, "", machine.Gpu("86"), "*", 1000)
     try:

@@ -111,7 +111,7 @@ class Daemon:
         self._was_killed = False
         self._was_terminated = False
         if self._descriptions is not None:
-            _copy_missing(self._descriptions, self.root / "state" / "toolchains")
+            copy_missing(self._descriptions, self.root / "state" / "toolchains")
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 [self._programs.kilnd, "--root", self.root, *self.arguments],
@@ -124,7 +124,7 @@ class Daemon:
             self._process.wait()
             raise
         if self._descriptions is not None:
-            _copy_missing(self.root / "state" / "toolchains", self._descriptions)
+            copy_missing(self.root / "state" / "toolchains", self._descriptions)
         return self
 
     def _wait_until_it_serves(self):
@@ -180,8 +180,9 @@ class Daemon:
         )
 
 
-def _copy_missing(source, target):
-    """Renames each copy into its place, since tests that run beside this one do the same."""
+def copy_missing(source, target):
+    """Leaves in one folder what daemons have learned that is in the other. Renames each copy into its place, since tests that run beside
+    this one do the same."""
     for folder in (source, target):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in source.glob("[!.]*"):
