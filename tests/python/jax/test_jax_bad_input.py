@@ -28,7 +28,14 @@ WRONG = {
                                       "gathered: argument 0: its descriptor is over"),
     "an unknown metaparameter": ("lowered_call(kernels.copy, X, BLOCK=64, BLOK=64)", "TypeError", "copy: BLOK: neither a parameter nor an option"),
     "an array as a metaparameter": ("call(kernels.copy, X, BLOCK=X)", "TypeError", "BLOCK: arrays and descriptors are given for parameters that are no"),
-    "an array for no parameter": ("call(kernels.copy, X, BLOK=X)", "TypeError", "BLOK: arrays and descriptors are given for parameters"),
+    "an array for no parameter": ("call(kernels.copy, X, BLOK=X)", "TypeError", "copy: BLOK: the kernel has no such parameter; it has x, out, BLOCK"),
+    "an array for what a heuristic gives": ("call(kernels.counted, X, 1.5, n=X, BLOCK=4)", "TypeError", "scale: n is given by its heuristics"),
+    "a default before an array by name": ("call(kernels.defaulted, X, bias=X, out=())", "TypeError",
+                                          "defaulted: nothing is given for MODE, which comes before bias: give it by keyword, too"),
+    "a zeroed reference": ("call(kernels.accumulate, X, jax.new_ref(X), 256, BLOCK=256, out=(), zeroed_outputs=(0,))", "ValueError",
+                           "accumulate: zeroed_outputs: 0 is no place of an output; there are 0"),
+    "a reference to keys": ("call(kernels.accumulate, X, jax.new_ref(jax.random.key(0)), 256, BLOCK=256, out=())", "TypeError",
+                            "accumulate: argument 1: Triton has no type key<fry>"),
     "an output between arguments": ("call(kernels.added, sums=X, n=256)", "TypeError", "added: nothing is given for x, which comes before sums"),
     "a grid of four": ("call(kernels.copy, X, BLOCK=64, grid=(1, 1, 1, 1))", "ValueError", "grid: (1, 1, 1, 1) has 4 lengths"),
     "a grid of none": ("call(kernels.copy, X, BLOCK=64, grid=())", "ValueError", "grid: () has 0 lengths"),
@@ -70,6 +77,8 @@ WRONG = {
     "an option that is given twice": ("call(kernels.copy, X, BLOCK=4, num_warps=8, backend_options={'num_warps': 8})", "ValueError",
                                       "copy: num_warps is given twice, once in backend_options"),
     "options that are no dictionary": ("call(kernels.copy, X, BLOCK=4, backend_options=['maxnreg'])", "TypeError", "copy: backend_options: ['maxnreg'] is no"),
+    "an option that is a parameter": ("call(kernels.copy, X, backend_options={'BLOCK': 4})", "TypeError", "copy: backend_options: 'BLOCK' is no option"),
+    "an option without a name": ("call(kernels.copy, X, BLOCK=4, backend_options={4: 4})", "TypeError", "copy: backend_options: 4 is no option of Triton"),
     "an option that cannot be hashed": ("call(kernels.copy, X, BLOCK=4, backend_options={'maxnreg': {}})", "TypeError",
                                         "copy: backend_options: maxnreg: values of the type dict are not taken"),
     "a dictionary by position": ("call(kernels.scale, X, {}, 1.5, BLOCK=4)", "TypeError", "scale: argument 1: values of the type dict"),
@@ -157,3 +166,5 @@ def test_says_which_output_no_kernel_writes(jax):
     assert "unwritten: the kernel does not use its output 1 (other)" in jax.log
     jax.value("lowered_call(kernels.unwritten, X, out=[X, shape(0)], BLOCK=64, name='empty')")
     assert "empty: the kernel" not in jax.log, "there is nothing to write"
+    jax.value("calls(lambda x: call(kernels.unwritten, x, out=[X, X], BLOCK=64, name='shared', input_output_aliases={0: 1}), X) and None")
+    assert "shared: the kernel" not in jax.log, "the input is its content"

@@ -33,9 +33,14 @@ def test_an_argument_by_name_stands_between_those_by_place(jax):
     assert jax.value("calls(lambda x, y: call(kernels.add, y, x=x, n=200, BLOCK=128), X, X)") == by_place
 
 
-def test_a_call_that_nobody_uses_stays_where_it_has_a_side_effect(jax):
-    text = "lower(lambda x: call(kernels.copy, x, BLOCK=256, has_side_effect={}), X).as_text()"
-    assert "has_side_effect = true" in jax.value(text.format(True)) and "has_side_effect = true" not in jax.value(text.format(False))
+@pytest.mark.parametrize("program", [
+    "lambda x: (call(kernels.copy, x, BLOCK=256, has_side_effect={}), x)[1]",
+    "lambda x: (call(kernels.accumulate, x, x, 256, BLOCK=256, out=(), has_side_effect={}), x)[1]",
+    "lambda x: jax.lax.scan(lambda kept, _: (call(kernels.copy, x, BLOCK=256, has_side_effect={}), (kept, None))[1], x, None, length=3)[0]",
+])
+def test_a_call_that_nobody_uses_stays_where_it_has_a_side_effect(jax, program):
+    assert [len(jax.value(f"calls({program.format(is_kept)}, X)")) for is_kept in (True, False)] == [1, 0]
+    assert "has_side_effect = true" in jax.value(f"lower({program.format(True)}, X).as_text()")
 
 
 def test_a_reference_is_an_operand_that_shares_its_buffer(jax):

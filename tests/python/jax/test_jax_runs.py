@@ -77,6 +77,15 @@ def test_a_reference_within_scan_and_beside_an_output(running):
     assert running.value(f"first([{added}, held[...]])") == [[0.0, 14.0], [0.0, 14.0]]
 
 
+@pytest.mark.parametrize("program", ["{}(X)", "jax.jit({})(X)"])
+def test_a_call_with_a_side_effect_alone_runs(running, program):
+    call = "(lambda x: call(kernels.accumulate, x, x, 0, BLOCK=256, out=(), has_side_effect=True))"
+    before = running.value("driver.launches()")
+    running.value(f"jax.block_until_ready({program.format(call)}) and None")
+    running.value("jax.effects_barrier()")
+    assert running.value("driver.launches()") == before + 1
+
+
 def test_a_call_outside_jit_is_built_once(running):
     running.value("names.update(before=report().calls['kiln_launch'])")
     running.value("[call(kernels.scale, X, 256, 4.0, BLOCK=256, grid=lambda meta: (1,)) for _ in range(5)] and None")

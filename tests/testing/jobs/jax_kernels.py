@@ -38,6 +38,11 @@ def accumulate(x, sums, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def defaulted(x, MODE: tl.constexpr = 3, bias=None):
+    tl.store(bias, tl.load(x) + MODE)
+
+
+@triton.jit
 def optional(x, bias, out, mode: tl.constexpr, BLOCK: tl.constexpr):
     place = tl.arange(0, BLOCK)
     value = tl.load(x + place)
@@ -104,6 +109,7 @@ def broken(x, out):
 
 CONFIGS = [triton.Config({"BLOCK": 64}, num_warps=2), triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 256}, num_warps=8)]
 tuned = triton.autotune(CONFIGS, key=["n"])(scale)
+counted = triton.heuristics({"n": lambda args: 256})(scale)
 TILES = [triton.Config({"ROWS": rows, "COLUMNS": 32}) for rows in (8, 16, 32)]
 tiled_by_rows = triton.autotune(TILES, key=["factor"])(triton.jit(tiled.fn, repr=lambda given: f"tiled_{given.constants['ROWS']}"))
 

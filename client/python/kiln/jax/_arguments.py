@@ -98,8 +98,10 @@ def positional(parameters: Sequence[Any], named: Mapping[str, Any], chosen: Set[
 
 def in_order(kernel: str, order: Sequence[Any], args: Sequence[Any], named: Mapping[str, Any]) -> "List[Any]":
     """All arguments in the order of their parameters. order: of positional(). named: by parameter. TypeError where an output would have to
-    stand between two of them."""
+    stand between two of them, and for what the caller does not give."""
     given, left = list(args), dict(named)
+    if chosen := left.keys() - {one.name for one in order}:
+        raise TypeError(f"{kernel}: {', '.join(sorted(chosen))} is given by its heuristics or configurations, not by the call")
     arranged = []
     for one in order:
         if one.name in left:
@@ -107,9 +109,8 @@ def in_order(kernel: str, order: Sequence[Any], args: Sequence[Any], named: Mapp
         elif given:
             arranged.append(given.pop(0))
         elif left:
-            raise TypeError(f"{kernel}: nothing is given for {one.name}, which comes before {', '.join(left)}: outputs come after all arguments")
-    if left:
-        raise TypeError(f"{kernel}: {', '.join(left)}: its heuristics or configurations give it")
+            advice = "outputs come after all arguments" if one.default is one.empty else "give it by keyword, too"
+            raise TypeError(f"{kernel}: nothing is given for {one.name}, which comes before {', '.join(left)}: {advice}")
     return arranged + given
 
 

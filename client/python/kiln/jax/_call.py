@@ -35,8 +35,8 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any = _ABSENT, grid: Any, na
     zeroed_outputs: places or names of outputs that are set to zeroes before each launch, or a function of the metaparameters.
     serialized_metadata: passed on to JAX's own targets. launch_target: "kiln_launch", "triton_kernel_call_ffi" or
         "triton_kernel_call"; None: KILN_JAX_TARGET, otherwise the first that can launch the kernel.
-    backend_options: options of Triton (maxnreg, launch_pdl), which may be keywords as well. has_side_effect: XLA keeps the call where
-        nobody uses its outputs. cost_estimate: taken, and passed over.
+    backend_options: options of Triton (maxnreg, launch_pdl), which may be keywords as well. has_side_effect: the call stays where nobody
+        uses its outputs. cost_estimate: taken, and passed over.
     metaparams: of the kernel, or options of Triton.
 
     TypeError, ValueError: the call is wrong, or there is no GPU and no compute_capability. What Triton raises for a kernel that
@@ -49,9 +49,10 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any = _ABSENT, grid: Any, na
     if (out_shape is _ABSENT) == (out_type is _ABSENT):
         raise TypeError(f"{title}: give either out_shape or out_type")
     outputs, tree = jax.tree_util.tree_flatten(out_type if out_shape is _ABSENT else out_shape)
-    operands = {parameter: one for parameter, one in metaparams.items() if is_operand(one) and parameter in made.passed_names()}
+    operands = _operands(title, made, metaparams)
     keywords = keywords_of({parameter: one for parameter, one in metaparams.items() if parameter not in operands}, num_warps, num_stages, num_ctas,
-                           enable_fp_fusion, debug, title, backend_options)
+                           enable_fp_fusion, debug, title)
+    _add_options(title, made, backend_options, keywords)
     given = in_order(title, positional(made.parameters, keywords, made.chosen_names()), args, operands)
     refs = Refs(title, given, input_output_aliases)
     arrays, plan = plan_of(made, title, refs.values(given), [*outputs, *refs.outputs()], keywords, grid, zeroed_outputs,
@@ -62,24 +63,36 @@ def triton_call(*args: Any, kernel: Any, out_shape: Any = _ABSENT, grid: Any, na
     return jax.tree_util.tree_unflatten(tree, results[:len(outputs)])
 
 
-def is_operand(given: Any) -> bool:
-    return is_reference(given) or is_array(given) or isinstance(given, TensorDescriptor)
-
-
 def keywords_of(metaparams: Mapping[str, Any], num_warps: Optional[int], num_stages: Optional[int], num_ctas: int, enable_fp_fusion: bool,
-              debug: bool, title: str, more: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
-    """Metaparameters, and the options that are not as Triton has them. more: options. ValueError for one that is given twice."""
+              debug: bool, title: str) -> Dict[str, Any]:
+    """Metaparameters, and the options that are not as Triton has them."""
     keywords = {name: metaparameter(f"{title}: {name}", one) for name, one in metaparams.items()}
     options = {"num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas if num_ctas != 1 else None,
                "enable_fp_fusion": None if enable_fp_fusion else False, "debug": True if debug else None}
     keywords.update((name, one) for name, one in options.items() if one is not None)
-    if more is not None and not isinstance(more, Mapping):
-        raise TypeError(f"{title}: backend_options: {more!r} is no dictionary of options")
-    for name, one in (more or {}).items():
+    return keywords
+
+
+def _operands(title: str, kernel: Kernel, metaparams: Mapping[str, Any]) -> Dict[str, Any]:
+    """Arrays that are given by keyword. TypeError for one that is for no parameter."""
+    operands = {name: one for name, one in metaparams.items() if is_reference(one) or is_array(one) or isinstance(one, TensorDescriptor)}
+    names = [one.name for one in kernel.parameters]
+    for name in operands:
+        if name not in names:
+            raise TypeError(f"{title}: {name}: the kernel has no such parameter; it has {', '.join(names)}")
+    return {name: one for name, one in operands.items() if name in kernel.passed_names()}
+
+
+def _add_options(title: str, kernel: Kernel, options: Any, keywords: Dict[str, Any]) -> None:
+    """Adds backend_options to the keywords. TypeError for what is none; ValueError for one that is given twice."""
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"{title}: backend_options: {options!r} is no dictionary of options")
+    for name, one in (options or {}).items():
         if name in keywords:
             raise ValueError(f"{title}: {name} is given twice, once in backend_options")
+        if not isinstance(name, str) or any(name == parameter.name for parameter in kernel.parameters):
+            raise TypeError(f"{title}: backend_options: {name!r} is no option of Triton")
         keywords[name] = metaparameter(f"{title}: backend_options: {name}", one)
-    return keywords
 
 
 def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[Any], keywords: Dict[str, Any], grid: Any, zeroed: Any,
@@ -87,9 +100,9 @@ def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[A
           unpassed: int = 0) -> "Tuple[List[Any], Plan]":
     """The arrays among the arguments, and everything else of the call. unpassed: how many of the last outputs, which are aliased, have no
     parameter of their own."""
-    results = [_result(f"{title}: output {place}", one) for place, one in enumerate(outputs)]
     arrays = [array for array in (one.base if isinstance(one, TensorDescriptor) else one for one in args) if is_array(array)]
     given = [_argument(f"{title}: argument {place}", one) for place, one in enumerate(args)]
+    results = [_result(f"{title}: output {place}", one) for place, one in enumerate(outputs)]
     operands = [base_of(one) for one in given if isinstance(one, Buffer)]
     outputs = [base_of(one) for one in results]
     joined = aliases_of(title, aliases, operands, outputs)
@@ -102,7 +115,8 @@ def plan_of(kernel: Kernel, title: str, args: Sequence[Any], outputs: Sequence[A
     ways = []
     for variant in kernel.variants(named, keywords):
         shown = {**named, **variant.keywords}
-        ways.append(Way(variant, grid_of(title, grid, shown), zeroed_of(title, zeroed, shown, output_names), blocks_of(title, named, shown)))
+        is_zeroed = zeroed_of(title, zeroed, shown, output_names[:len(outputs) - unpassed]) + (False,) * unpassed
+        ways.append(Way(variant, grid_of(title, grid, shown), is_zeroed, blocks_of(title, named, shown)))
     check_contents(title, kernel.tuner, output_names, [way.zeroed for way in ways], set(joined.values()))
     return arrays, Plan(
         kernel=kernel, title=title, arguments=named, operands=tuple(operands), outputs=tuple(outputs), ways=tuple(ways),

@@ -94,7 +94,7 @@ def _chosen(plan: Plan, target: Any, platform: str) -> Tuple[int, str]:
 def _warn_of_unused_outputs(plan: Plan, made: Compiled) -> None:
     """They are no error: a kernel may have an output for some configurations alone."""
     for place, name in enumerate(plan.output_names):
-        if plan.outputs[place].size and name in dict(made.parameters) and not made.uses(name):
+        if place not in plan.aliases.values() and plan.outputs[place].size and name in dict(made.parameters) and not made.uses(name):
             LOG.warning("kiln: %s: the kernel does not use its output %d (%s): its content is undefined", plan.title, place, name)
 
 

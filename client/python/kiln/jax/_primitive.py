@@ -1,6 +1,6 @@
 """The primitive of a call, and what JAX's transformations do with it."""
 
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, List, Sequence, Set, Tuple
 
 import jax
 from jax.extend.core import Primitive
@@ -37,6 +37,14 @@ def _outputs(*operands: Any, plan: Plan) -> "List[Any]":
     return [operands[0].update(shape=one.shape, dtype=one.dtype, weak_type=False, sharding=sharding) for one in plan.outputs]
 
 
+def _outputs_and_effects(*operands: Any, plan: Plan) -> "Tuple[List[Any], Set[Any]]":
+    """JAX keeps a call with an effect where nobody uses its outputs."""
+    if not plan.has_side_effect:
+        return _outputs(*operands, plan=plan), set()
+    from jax._src.ffi import _FfiEffect
+    return _outputs(*operands, plan=plan), {_FfiEffect}
+
+
 _DERIVATIVE = """{name}: JAX does not know the derivative of a Triton kernel. Give it with jax.custom_vjp:
     @jax.custom_vjp
     def f(x): return triton_call(x, kernel={name}, ...)
@@ -57,7 +65,7 @@ def _refuse(words: str) -> Callable[..., Any]:
 
 
 triton_call_p.def_impl(_apply)
-triton_call_p.def_abstract_eval(_outputs)
+triton_call_p.def_effectful_abstract_eval(_outputs_and_effects)
 ad.primitive_jvps[triton_call_p] = _refuse(_DERIVATIVE)
 ad.primitive_transposes[triton_call_p] = _refuse(_DERIVATIVE)
 batching.primitive_batchers[triton_call_p] = _refuse(_BATCH)
