@@ -116,10 +116,7 @@ def _tried(wanted: Specialization) -> Any:
 
 
 def _compile(wanted: Specialization) -> Compiled:
-    from kiln.triton import CacheManager, compiled_or_found  # turns the plug-in on
-    from triton import knobs
-    if knobs.cache.manager_class is None:  # nobody chose another: a kernel is found before it is lowered
-        knobs.cache.manager_class = CacheManager
+    from kiln.triton import compiled_or_found
     made = compiled_or_found(wanted.source, wanted.target, wanted.options.__dict__)
     metadata, stages = _read(made) if isinstance(made, dict) else (made.metadata._asdict(), made.asm)
     binary = stages["cubin" if metadata["target"].backend == "cuda" else "hsaco"]

@@ -60,9 +60,10 @@ def _surroundings() -> int:
     Triton's key."""
     global _surrounded
     from triton import knobs
+    key = pipeline_key()  # first: it turns the plug-in on, which is a setting
     environment = dict(getattr(os.environ, "_data", os.environ))  # not decoded, a tenth of the time
     settings = [dict(vars(group)) for group in vars(knobs).values() if isinstance(group, knobs.base_knobs)]
-    now = (environment, settings, pipeline_key())
+    now = (environment, settings, key)
     before = _surrounded
     if now != before[0]:
         _surrounded = before = (now, next(_numbers))

@@ -75,11 +75,12 @@ def specialized(kernel: Kernel, target: Any, arguments: Mapping[str, Any], keywo
 
 
 def pipeline_key() -> Tuple[str, ...]:
-    """What JITFunction.run adds to the key while there is a hook, in the versions that do. The plug-in, which is on before any compile,
-    is a hook."""
-    from kiln.triton import CacheManager  # noqa: F401: turns it on
+    """What JITFunction.run adds to the key while there is a hook, in the versions that do. The plug-in, which this turns on, is a hook."""
+    from kiln.triton import CacheManager
     from triton import knobs
     from triton.runtime.jit import JITFunction
+    if knobs.cache.manager_class is None:  # nobody chose another: a kernel is found before it is lowered
+        knobs.cache.manager_class = CacheManager
     hook = knobs.runtime.add_stages_inspection_hook
     is_asked = hook is not None and "add_stages_inspection_hook" in JITFunction.run.__code__.co_names
     return (f'("custom_pipeline", {hook()[1]})',) if is_asked else ()
