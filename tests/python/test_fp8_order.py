@@ -1,17 +1,15 @@
-"""What was compiled before decides nothing: conversions to and from fp8, for one architecture after the other and back.
-
-tests/versions/test_fp8_versions.py has every architecture after every other one of its vendor.
-"""
+"""What was compiled before decides nothing: conversions to and from fp8 for every architecture, in two orders."""
 
 import signal
 
 import pytest
 
-from fp8_order import check, make_references, there_and_back
+from fp8_order import TARGETS, check, make_references, there_and_back
 from places import TOOLCHAIN
 
 # Each way to convert once: without instructions for it, with them, and for the formats of one vendor.
 EACH_WAY = ("cuda:80", "cuda:89", "cuda:90", "hip:gfx942", "hip:gfx950")
+ALL = TARGETS["cuda"] + TARGETS["hip"]
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +22,12 @@ def references(tmp_path_factory):
 @pytest.mark.slow
 def test_fp8_conversions_are_the_same_after_another_architecture(daemon, references, tmp_path):
     check(daemon, "triton==3.6.0", references, there_and_back(EACH_WAY), tmp_path)
+
+
+@pytest.mark.slow
+def test_fp8_conversions_are_the_same_after_any_other_architecture(daemon, tmp_path):
+    make_references(TOOLCHAIN / "bin" / "python", ALL, tmp_path)
+    check(daemon, "triton==3.6.0", tmp_path, there_and_back(ALL), tmp_path)
 
 
 @pytest.mark.slow

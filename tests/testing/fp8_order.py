@@ -20,7 +20,7 @@ def there_and_back(targets):
 
 
 def each_after_each(targets):
-    """Each target after every other one, a closed walk over all ordered pairs; and one after itself."""
+    """Each target after every other one: a closed walk over all ordered pairs."""
     left = {target: [other for other in targets if other != target] for target in targets}
     path, walk = [targets[0]], []
     while path:
@@ -28,7 +28,7 @@ def each_after_each(targets):
             path.append(left[path[-1]].pop())
         else:
             walk.append(path.pop())
-    return [*walk, walk[-1]]
+    return walk
 
 
 def make_references(python, targets, folder):
