@@ -137,11 +137,9 @@ void WarmOwnEntries(Client& client, Session& session, const std::vector<std::str
     if (!trusted) {
       if (HasOwnEntries(path)) {
         console.err << fmt::format(
-            "kiln: lookup keys of {} are not taken: others than you and root may have written it, "
-            "so "
-            "your jobs lower their kernels\n  try: 'install -m 644' makes a copy of your own, if "
-            "you "
-            "trust its keys\n",
+            "kiln: lookup keys of {} are not taken: others than you and root may have written "
+            "it, so your jobs lower their kernels\n"
+            "  try: 'install -m 644' makes a copy of your own, if you trust its keys\n",
             Printable(path));
       }
       continue;

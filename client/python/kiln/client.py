@@ -27,8 +27,9 @@ class Client:
     """One daemon's client. Each call under way has a connection of its own; a few idle ones are kept. A forked child makes its own.
 
     Connects when it is made: UnavailableError where nobody is there, said within `connect_timeout` seconds, unless kernels are published
-    and `needs_daemon` is not set, or where somebody is there who does not answer within `answer_timeout`, connecting included; PermissionDeniedError where the socket does not let
-    this user in or somebody who is not trusted serves it; InvalidArgumentError where an argument makes no sense.
+    and `needs_daemon` is not set, or where somebody is there who does not answer within `answer_timeout`, connecting included;
+    PermissionDeniedError where the socket does not let this user in or somebody who is not trusted serves it; InvalidArgumentError where
+    an argument makes no sense.
 
     socket: the path of kilnd.sock. root: a daemon's --root. Without either: $KILN_ROOT, then the usual places.
     server_uid: who may run the daemon, besides root and oneself. attempts: how often a call is made that finds the

@@ -21,7 +21,7 @@ class Refs:
         if len({id(one) for one in self._refs.values()}) < len(self._refs):
             raise TypeError(f"{title}: a jax.Ref is given twice, and a kernel writes to it in one place")
         if self._refs and aliases:
-            raise ValueError(f"{title}: input_output_aliases beside a jax.Ref: the kernel writes to a jax.Ref in place as it is")
+            raise ValueError(f"{title}: input_output_aliases beside a jax.Ref, which is written in place without them")
 
     def __len__(self) -> int:
         return len(self._refs)
